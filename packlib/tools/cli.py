@@ -1,4 +1,8 @@
-"""Packing from the shell: `packlib report my_lengths.csv` answers."""
+"""The command `packlib`: `packlib report my_lengths.csv` and others.
+
+Each command is a function whose docstring is its help. It checks paths first, calls a function of the library, and
+prints the result in words or, with --json, for scripts.
+"""
 
 import csv
 import json
@@ -33,27 +37,29 @@ lines, JSON lines, .npy, or Parquet.
 """
 
 
-def _ends(*own: str) -> str:
-    """Return the exit codes of a command, those of its own after 0."""
-    codes = sorted([*own, "2 a wrong command, parameter or file"])
+def _exit_codes(*of_command: str) -> str:
+    """Return the exit codes for the help of a command: those that all commands have, and its own, such as "4 …"."""
+    codes = sorted([*of_command, "2 a wrong command, parameter or file"])
     common = "130 interrupted; 141 output pipe closed; 143 terminated"
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
 
 
-_OF_SOME = (
+_CODES_OF_SOME = (
     "1 a check or an audit found something wrong",
     "3 one of their questions is inconclusive",
     "4 another rank has left",
 )
 
 
-@click.group("packlib", cls=Commands, epilog=_ends(*_OF_SOME))
+@click.group("packlib", cls=Commands, epilog=_exit_codes(*_CODES_OF_SOME))
 @click.version_option(package_name="packlib", message="%(prog)s %(version)s")
 def program() -> None:
     """Pack sequences of different lengths, and check that packing changes nothing."""
 
 
 Out: TypeAlias = Path | None
+_CLEAR_LINE = "\033[K"  # lets a terminal clear its line from the cursor on
+_CODE_OF_VERDICT = {True: 0, False: 1, None: 3}  # exit codes of a check: passed, failed, inconclusive
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option(
     "--no-progress", "progress", flag_value=False, default=None, show_default="a bar", help="Show no progress."
@@ -64,22 +70,23 @@ _replace = click.option("--replace", is_flag=True, help="Replace files that are 
 
 
 class _Choice(click.Choice):
-    """One of these words; a wrong one gets the sentence that it gets in Python, which names the near ones."""
+    """One of these words; a wrong word gets the same error as in Python, which names the nearest words."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word, or raise a ValueError that names the option."""
         option = param.opts[-1] if param else "The choice"
         return one_of(option, value, self.choices)
 
 
 def _files(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Let the shell complete names of files, also where something else may be given."""
+    """Let the shell complete names of files, for parameters that may also be something else."""
     return [CompletionItem(typed, type="file")]
 
 
 def _data_sets(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the names of data sets, or those of files."""
-    names = map(CompletionItem, (name for name in available() if name.startswith(typed)))
-    return [*_files(context, parameter, typed), *names]  # in this order: in bash a file takes the names before it away
+    """Let the shell complete names of data sets, and of files."""
+    names = [CompletionItem(name) for name in available() if name.startswith(typed)]
+    return [*_files(context, parameter, typed), *names]  # in this order: bash drops names that are before a file
 
 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
@@ -110,6 +117,7 @@ class _Budget(click.ParamType):
     name = "budget"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Return the column and the number."""
         column, _, number = str(value).rpartition(":")
         if not column or not number.isdecimal():
             self.fail(f"{value!r} is no COLUMN:NUMBER, such as patches:125.", param, ctx)
@@ -119,17 +127,20 @@ class _Budget(click.ParamType):
 _second_budget = partial(click.option, "--second-budget", type=_Budget(), metavar="COLUMN:NUMBER", show_default="none")
 
 
-def _print(script: bool, found: Any, *said: Any) -> None:
-    """Print what was found: as JSON for scripts, else in words."""
-    print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
+def _print(script: bool, result: Any, *lines: Any) -> None:
+    """Print a result: as JSON if `script` is set, else these lines."""
+    if script:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+    else:
+        print(*lines, sep="\n")
 
 
 def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
-    """Make the argument and the options of a command that works on lengths: which data, and how rows hold it.
+    """Return the argument LENGTHS and the options of a command that works on lengths.
 
     Args:
         overlong: the rules for longer sequences that the command knows.
-        default: the rule without --overlong.
+        default: the rule without --overlong; None if the command chooses it.
         shown: the rule that help shows as the default, or True for `default` itself.
     """
     return [
@@ -147,7 +158,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
     ]
 
 
-@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths(CUT_RULES, None, "split"))
+@program.command("report", epilog=_LENGTHS + _exit_codes(), params=_lengths(CUT_RULES, None, "split"))
 @click.option(
     "--source",
     metavar="LENGTHS",
@@ -214,30 +225,32 @@ def _report(
     from packlib.tools.rows.tokenizing import tokenizer_of
     from packlib.training.recipe import Recipe
 
-    given = None if recipe is None else Recipe.load(recipe)
+    loaded_recipe = None if recipe is None else Recipe.load(recipe)
     source = values["source"]
     reads = [file_of(lengths), source and file_of(source), recipe, values["model"]]
-    out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
+    out = output_path(out, folder=True)
+    names = ("report.html", "advice.json", "plan.json")
     for name in names:
         output_path(out / name, reads=reads, new=not replace)
-    waits = progress is None and sys.stderr.isatty()
-    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if waits else None
+    shows_progress = progress is None and sys.stderr.isatty()
+    show = partial(print, end=f" …{_CLEAR_LINE}\r", file=sys.stderr, flush=True) if shows_progress else None
     values["masks"] = dict(values["masks"])
     values["tokenizer"] = values["tokenizer"] and tokenizer_of(values["tokenizer"])
     _say_left_out([Path(lengths)])
-    advice = advise(lengths, recipe=given, progress=show, **values)
+    advice = advise(lengths, recipe=loaded_recipe, progress=show, **values)
     from packlib.tools.advice.page import page
 
+    command_line = click.get_current_context().obj
     with delivery(out, reads, names, replace) as (work, files):
         advice.save(work / "advice.json")
         advice.plan.save(work / "plan.json")
-        (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
+        (work / "report.html").write_text(page(advice, command_line), encoding="utf-8")
     if show:
-        print("\r\033[K", end="", file=sys.stderr)
+        print(f"\r{_CLEAR_LINE}", end="", file=sys.stderr)
     _print(script, advice.as_dict(), advice, *files)
 
 
-@program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
+@program.command("plan", epilog=_LENGTHS + _exit_codes(), params=_lengths(OVERLONG, "error"))
 @_method
 @click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
@@ -269,31 +282,31 @@ def _plan(
     if out:
         output_path(out, reads=[file_of(values["lengths"])], new=not replace)
     options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
-    shown = progress is None and sys.stderr.isatty()
+    shows_progress = progress is None and sys.stderr.isatty()
     if method in ("auto", "optimal"):
-        show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
-        options["progress"] = show if shown else False
+        show = partial(print, end=f"{_CLEAR_LINE}\r", file=sys.stderr, flush=True)
+        options["progress"] = show if shows_progress else False
     histogram = load_argument("lengths", values.pop("lengths"), **values)
     started = time.perf_counter()
-    with first_interrupt_raised(), warnings.catch_warnings(record=True) as warned:
+    with first_interrupt_raised(), warnings.catch_warnings(record=True) as plan_warnings:
         best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
     seconds = round(time.perf_counter() - started, 3)
-    if shown:
-        print("\r\033[K", end="", file=sys.stderr)
-    for warning in warned:
+    if shows_progress:
+        print(f"\r{_CLEAR_LINE}", end="", file=sys.stderr)
+    for warning in plan_warnings:
         print(f"packlib: {one_line(str(warning.message), 400)}", file=sys.stderr)
     if out:
-        with atomic_path(out, new=not replace) as beside:
-            beside.write_text(best.to_json() + "\n", encoding="utf-8")
+        with atomic_path(out, new=not replace) as path_of_part:
+            path_of_part.write_text(best.to_json() + "\n", encoding="utf-8")
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
-    found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
-    found |= {"proof": str(best.proof), "truncated": histogram.truncated, "dropped": histogram.dropped}
-    found |= {"seconds": seconds}
+    result = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
+    result |= {"proof": str(best.proof), "truncated": histogram.truncated, "dropped": histogram.dropped}
+    result |= {"seconds": seconds}
     proof = f"Proof of the lower bound, {best.lower_bound:,} packs: {best.proof}."
-    _print(script, found, histogram, best, proof, *filter(None, [out]))
+    _print(script, result, histogram, best, proof, *filter(None, [out]))
 
 
-@program.command("pack", epilog=_ends("4 another rank has left"))
+@program.command("pack", epilog=_exit_codes("4 another rank has left"))
 @click.argument("data", type=_path, metavar="DATA...", nargs=-1, required=True)
 @click.option("--max-length", type=int, show_default="the plan's", help="Slots of a pack, in tokens.")
 @click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
@@ -376,14 +389,15 @@ def _pack(
     from packlib.tools.rows.parquet_packs import pack_parquet
     from packlib.tools.rows.tokenizing import tokenizer_of
 
-    made = plan and PackingPlan.load(plan)
-    top = made.histogram.max_length if made and max_length is None else max_length
-    if top is None:
-        for one in data if values["split"] is None else ():  # a slip in a name is said before what is left out
-            if not (one.is_dir() or has_magic(str(one))):
-                regular_file(at_home(one), "a file of sequences")
+    loaded_plan = plan and PackingPlan.load(plan)
+    if loaded_plan and max_length is None:
+        max_length = loaded_plan.histogram.max_length
+    if max_length is None:
+        for path in data if values["split"] is None else ():  # first, an error about a slip in a name
+            if not (path.is_dir() or has_magic(str(path))):
+                regular_file(at_home(path), "a file of sequences")
         raise ValueError("--max-length must be given, the tokens in a pack; or --plan, a plan that has it.")
-    reads = [plan, *(one for one in data if not one.is_dir())]
+    reads = [plan, *(path for path in data if not path.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
     values["masks"] = dict(values["masks"]) | dict.fromkeys(_names(values.pop("drop")), "drop")
@@ -391,29 +405,29 @@ def _pack(
     if not rank:
         _say_left_out(data)
     if values.pop("thinking") is not None:
-        return _pack_chat_trees(data, out, top, script, ranks, plan=made, **values)
+        return _pack_chat_trees(data, out, max_length, script, ranks, plan=loaded_plan, **values)
     with _group(ranks, hours=24):
         if ranks > 1:
             from packlib.collectives import Collectives
 
             values["ranks"] = Collectives()
-        found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
-    if rank:
+        result = pack_parquet(data[0] if len(data) == 1 else data, out, max_length, plan=loaded_plan, **values)
+    if rank:  # rank 0 prints for all
         return
-    said = "{num_packs:,} packs of {max_length:,} ({method}); the proven minimum is {lower_bound:,} (proof: {proof})."
-    said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
-    columns = [f"{name}: {became}." for name, became in found["columns"].items()]
-    if second := found.get("second_budget"):
-        columns.insert(0, _of_two_budgets(second))
-    where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
-    books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
+    packs = "{num_packs:,} packs of {max_length:,} ({method}); the proven minimum is {lower_bound:,} (proof: {proof})."
+    packs += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
+    books = sentences(result["books"], result["num_packs"], result["overlong_sequences"])
+    second = result.get("second_budget")
+    budgets = [_of_two_budgets(second)] if second else []
+    columns = [f"{name}: {became}." for name, became in result["columns"].items()]
+    where = out if result["files_written"] else f"Nothing was written: {out} holds these packs already."
     with uninterrupted():
-        _print(script, found, said.format(**found), *books, *columns, where)
+        _print(script, result, packs.format(**result), *books, *budgets, *columns, where)
         sys.stdout.flush()
 
 
 def _of_two_budgets(second: dict[str, Any]) -> str:
-    """Say how much of both budgets is used, and which is scarcer."""
+    """Return a sentence about how much of both budgets is used, and which is scarcer."""
     name = one_line(second["column"])
     by_tokens = second["tokens_at_least"]
     by_second = second["at_least"]
@@ -427,14 +441,20 @@ def _of_two_budgets(second: dict[str, Any]) -> str:
     )
 
 
-def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, ranks: int, **values: Any) -> None:
-    """Do what `packlib pack --thinking last` asks for."""
+def _pack_chat_trees(
+    data: tuple[Path, ...], out: Path, max_length: int, script: bool, ranks: int, **values: Any
+) -> None:
+    """Run `packlib pack --thinking last`.
+
+    Args:
+        values: those of the other options of `packlib pack`; most must be left out.
+    """
     from packlib.tools.rows.chat_trees import pack_chat_trees
 
-    taken = ("tokenizer", "split", "overlong", "packs_per_file", "seed", "progress")
+    allowed = ("tokenizer", "split", "overlong", "packs_per_file", "seed", "progress")
     defaults = {"labels": True, "masks": {}, "layout": "packlib", "drop_unlabeled": False, "method": "auto"}
     for name, value in values.items():
-        if name not in taken and value != defaults.get(name):
+        if name not in allowed and value != defaults.get(name):
             option = {"labels": "no-labels", "masks": "masks or --drop"}.get(name, name.replace("_", "-"))
             raise ValueError(f"--{option} must be left out with --thinking.")
     if values["tokenizer"] is None:
@@ -443,25 +463,25 @@ def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, 
         raise ValueError(f"--overlong must be error or drop with --thinking, not {values['overlong']}.")
     if ranks > 1:
         raise ValueError("--thinking runs in one process, not by torchrun.")
-    options = {name: values[name] for name in taken}
-    found = pack_chat_trees(data[0] if len(data) == 1 else data, out, top, **options)
-    said = (
-        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; the proven minimum is {lower_bound:,}."
-    )
-    tokens = "{tokens:,} tokens, {unshared_tokens:,} with nothing shared; a mask of pairs takes {mask_bytes:,} bytes."
-    left = "{flat_chats:,} chats are no trees and kept flat; {dropped_turns:,} turns were too long, "
-    left += "{unlabeled_turns:,} have weight 0."
-    where = out if found["files_written"] else f"Nothing was written: {out} holds these rows already."
+    options = {name: values[name] for name in allowed}
+    result = pack_chat_trees(data[0] if len(data) == 1 else data, out, max_length, **options)
+    lines = [
+        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; the proven minimum is {lower_bound:,}.",
+        "{tokens:,} tokens, {unshared_tokens:,} with nothing shared; a mask of pairs takes {mask_bytes:,} bytes.",
+        "{flat_chats:,} chats are no trees and kept flat; {dropped_turns:,} turns were too long, "
+        "{unlabeled_turns:,} have weight 0.",
+    ]
+    where = out if result["files_written"] else f"Nothing was written: {out} holds these rows already."
     with uninterrupted():
-        _print(script, found, said.format(**found), tokens.format(**found), left.format(**found), where)
+        _print(script, result, *(line.format(**result) for line in lines), where)
         sys.stdout.flush()
 
 
 def _say_left_out(data: Sequence[Path]) -> None:
-    """Say which files of folders are not read, where they may hold data."""
-    from packlib.tools.rows.row_sources import left_out
+    """Print to standard error which files of folders may hold data and are not read, if there are any."""
+    from packlib.tools.rows.row_sources import left_out_files
 
-    if files := left_out(data):
+    if files := left_out_files(data):
         names = listed([file.name for file in files[:3]]) + ", …" * (len(files) > 3)
         print(
             f"packlib: {len(files)} other file{'s' * (len(files) > 1)} in the folder will not be read: {names}.",
@@ -469,7 +489,7 @@ def _say_left_out(data: Sequence[Path]) -> None:
         )
 
 
-@program.command("audit", epilog=_ends("1 a problem was found", "3 something is inconclusive"))
+@program.command("audit", epilog=_exit_codes("1 a problem was found", "3 something is inconclusive"))
 @click.argument("data", metavar="PACKS...", type=_path, nargs=-1, required=True)
 @click.option(
     "--source",
@@ -538,26 +558,28 @@ def _audit(
     values["columns"] = columns and _pairs(columns)
     values["masks"] = dict(values["masks"])
     packs = data[0] if len(data) == 1 else data
-    packed = source[0] if len(source) == 1 else source or None
-    found = audit(packs, packed, work=None if model is None else model_shape(model).work, **values)
-    print(found.to_json() if script else found)
-    return 1 if found.problems else 3 if found.unknown else 0
+    sources = source[0] if len(source) == 1 else source or None
+    report = audit(packs, sources, work=None if model is None else model_shape(model).work, **values)
+    print(report.to_json() if script else report)
+    return 1 if report.problems else 3 if report.unknown else 0
 
 
-def _names(given: Sequence[str]) -> list[str]:
-    """Return the names in options that take several with commas between them; a name with a comma stands in quotes."""
-    return [name.strip() for names in csv.reader(given, skipinitialspace=True) for name in names if name.strip()]
+def _names(options: Sequence[str]) -> list[str]:
+    """Return all names in options that are each a line of CSV, where a name with a comma is in quotes."""
+    return [name.strip() for names in csv.reader(options, skipinitialspace=True) for name in names if name.strip()]
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Read `NAME=COLUMN,NAME=COLUMN`."""
+    """Return the mapping that `NAME=COLUMN,NAME=COLUMN` stands for; raise a ValueError for another text."""
     pairs = [pair.partition("=") for pair in text.split(",")]
-    if odd := [name + sign + column for name, sign, column in pairs if not (name and column)]:
-        raise ValueError(f"--columns must be NAME=COLUMN, and several with commas between them, not {odd[0]!r}.")
+    if wrong := [name + sign + column for name, sign, column in pairs if not (name and column)]:
+        raise ValueError(f"--columns must be NAME=COLUMN, and several with commas between them, not {wrong[0]!r}.")
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-_OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader calls them
+_OF_LOADERS: dict[
+    str, dict[str, Any]
+] = {  # options of `check` for a check of a loader, with click's arguments for each
     "--source": {
         "type": str,
         "metavar": "DATA",
@@ -579,15 +601,15 @@ _OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader 
 
 
 def _of_loaders(command: Any) -> Any:
-    """Add the options of a check of a loader."""
-    for name, how in reversed(_OF_LOADERS.items()):
-        command = click.option(name, **how)(command)
+    """Add the options of a check of a loader to a command; click lists options in the reverse order of adding."""
+    for name, click_arguments in reversed(_OF_LOADERS.items()):
+        command = click.option(name, **click_arguments)(command)
     return command
 
 
 @program.command(
     "check",
-    epilog=_ends(
+    epilog=_exit_codes(
         "1 a question failed",
         "3 none failed, and a question is inconclusive",
         "4 another rank has left",
@@ -634,7 +656,7 @@ def _check(
     log: Out,
     script: bool,
     progress: bool | None,
-    **asked: Any,
+    **values: Any,
 ) -> int:
     """Test that packing leaves model, trainer or loader exact.
 
@@ -652,13 +674,14 @@ def _check(
       torchrun --nproc-per-node 2 -m packlib check my_training.py:make
       packlib check --loader my_data.py:make --source tokens.parquet --ranks 8
     """
-    about_loader = {name: asked.pop(name) for name in (option[2:].replace("-", "_") for option in _OF_LOADERS)}
+    about_loader = {name: values.pop(name) for name in (option[2:].replace("-", "_") for option in _OF_LOADERS)}
     about_loader = {name: value for name, value in about_loader.items() if not _is_left_out(value)}
     if loader is not None:
-        others = {"a model's MODULE:FUNCTION": target, "--collate": collate, **{f"--{name}": value for name, value in
-                  asked.items()}}  # fmt: skip
-        if odd := [name for name, value in others.items() if value not in (None, ())]:
-            raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
+        about_model = {"a model's MODULE:FUNCTION": target, "--collate": collate}
+        about_model |= {f"--{name}": value for name, value in values.items()}
+        for name, value in about_model.items():
+            if value not in (None, ()):
+                raise ValueError(f"--loader goes without {name.replace('_', '-')}, which is about a model.")
         if _ranks()[0] > 1:
             raise ValueError(
                 "--loader plays all ranks in one process: call packlib check without torchrun. A loader that asks its "
@@ -678,52 +701,59 @@ def _check(
         raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
         log = output_path(log)
-    given = {name: value for name, value in asked.items() if value not in (None, ())}
-    with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
-        found = check_target(target, collate, False if rank else progress, **given)
-    code = {True: 0, False: 1, None: 3}[found.exact]
-    if rank:
+    options = {name: value for name, value in values.items() if value not in (None, ())}
+    # The code under check prints to standard error, since standard output is for the answer.
+    with _group(ranks), redirect_stdout(sys.stderr):
+        check = check_target(target, collate, False if rank else progress, **options)
+    code = _CODE_OF_VERDICT[check.exact]
+    if rank:  # rank 0 prints for all
         return code
-    print(found.to_json() if script else found)
-    _append(log, target, found.to_json())
+    print(check.to_json() if script else check)
+    _append(log, target, check.to_json())
     return code
 
 
 def _is_left_out(value: Any) -> bool:
-    """Return whether this is what an option has if nobody gives it; 0 is not, though it equals False."""
+    """Return True if an option that is left out has this value; 0 is not such a value, though it equals False."""
     return value is None or value is False or value == ()
 
 
-def _check_loader(target: str, log: Out, script: bool, **asked: Any) -> int:
-    """Check a loader, print what was found, and return the exit code."""
+def _check_loader(target: str, log: Out, script: bool, **options: Any) -> int:
+    """Check a loader, print the findings, and return the exit code.
+
+    Args:
+        options: those of the command that are about a loader, without those that were left out.
+    """
     from packlib.tools.watched import watched
 
     if log:
         log = output_path(log)
-    names = {"id": "id_column", "no_shuffle": "shuffled"}
-    asked = {names.get(name, name): not value if name == "no_shuffle" else value for name, value in asked.items()}
-    checked = "packlib.tools.loaders.loader_targets:check_target"
-    words, found, passed = watched("packlib check", checked, target, **asked)
-    print(found if script else words)
-    _append(log, target, found)
-    return {True: 0, False: 1, None: 3}[passed]
+    if "id" in options:
+        options["id_column"] = options.pop("id")
+    if "no_shuffle" in options:
+        options["shuffled"] = not options.pop("no_shuffle")
+    function = "packlib.tools.loaders.loader_targets:check_target"
+    words, as_json, passed = watched("packlib check", function, target, **options)
+    print(as_json if script else words)
+    _append(log, target, as_json)
+    return _CODE_OF_VERDICT[passed]
 
 
-def _append(log: Out, target: str, found: str) -> None:
-    """Append what a check found, as JSON, to a log: one line."""
+def _append(log: Out, target: str, findings: str) -> None:
+    """Append a line to a log, if there is one: the time, the target of a check, and its findings, as JSON."""
     if log:
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found)}
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(findings)}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _ranks() -> tuple[int, int]:
-    """Return the number of processes that torchrun has started, and which of them this is."""
+    """Return the number of processes that torchrun has started, and the rank of this one; 1 and 0 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
 
 
 def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
-    """Let the processes that torchrun has started know one another in here."""
+    """Open a process group for a block of code, if torchrun has started several processes."""
     if ranks == 1:
         return nullcontext()
     from packlib.tools.torchrun import group  # it loads torch
@@ -731,7 +761,7 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
     return group(hours)
 
 
-@program.command("adjust", epilog=_ends())
+@program.command("adjust", epilog=_exit_codes())
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option(
     "--factor", "packing_factor", type=float, required=True, help="Sequences in an average pack, such as 1.99."
@@ -761,12 +791,13 @@ def _adjust(recipe: Path, packing_factor: float, how: Any, script: bool) -> None
 
     before = Recipe.load(recipe)
     after, reasons, error = adjust(before, packing_factor, how)
-    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-    why = [in_shell(reason, click.get_current_context().command) for reason in reasons]
-    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *why]))
+    result = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+    reasons_in_shell = [in_shell(reason, click.get_current_context().command) for reason in reasons]
+    why = "\n  ".join(["Why:", *reasons_in_shell])
+    _print(script, result, f"Before packing. {before}", f"After packing. {after}", why)
 
 
-@program.command("list", epilog=_ends())
+@program.command("list", epilog=_exit_codes())
 @_json
 def _list(script: bool) -> None:
     """Name the data sets whose lengths are at hand.

@@ -1,4 +1,4 @@
-"""How a command ends: one sentence for what stopped it, and an exit code."""
+"""The end of a command: an exit code, and one sentence about the error or signal that stopped it."""
 
 import logging
 import os
@@ -25,152 +25,164 @@ class NotebookFailedError(RuntimeError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal arrived that ends the command: more than a KeyboardInterrupt, at which a search keeps its best plan.
+    """Ends a command after a signal. At a plain KeyboardInterrupt, a search keeps its best plan instead.
 
     Args:
-        obeyed: gets this, and forgets it once the command has ended, or whoever caught this goes on.
+        alive: a set of the exceptions of this kind that are still being handled. This one is added; it disappears from
+            the set when nobody holds it any more.
     """
 
-    def __init__(self, obeyed: WeakSet) -> None:
+    def __init__(self, alive: WeakSet) -> None:
         super().__init__()
-        obeyed.add(self)
+        alive.add(self)
 
 
 class Terminated(Stopped):
-    """SIGTERM arrived: it ends a command as an interrupt does."""
+    """Ends a command after SIGTERM, as an interrupt does."""
 
 
 def exit_code(command: Callable[[], int | None], program: str = "packlib") -> int:
-    """Call `command` and say in one sentence what stopped it.
+    """Call `command`; if something stops it, print one sentence about that.
 
     Returns:
         What `command` returned, or 0; 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted, 143 if
-        terminated and 141 if nobody reads what it prints. Each leaves as little behind as an error does.
+        terminated, and 141 if nobody reads what it prints. Whatever stops it, no half-written file stays.
     """
-    obeyed: WeakSet[Stopped] = WeakSet()
-    ended = False
+    alive: WeakSet[Stopped] = WeakSet()
+    has_ended = False
 
-    def stop(number: int, _: object) -> None:
-        if not obeyed and not ended:  # a second one would interrupt the cleaning
+    def stop(number: int, _frame: object) -> None:
+        if not alive and not has_ended:  # a second signal would interrupt the cleaning
             logging.disable()  # libraries complain at length when they are stopped
-            raise (Terminated if number == signal.SIGTERM else Stopped)(obeyed)
+            raise (Terminated if number == signal.SIGTERM else Stopped)(alive)
 
     def outcome() -> tuple[int, object]:
-        """Return the exit code of the command, and what stopped it, or None."""
-        nonlocal ended
+        """Return the exit code of the command; and the error that stopped it, or a sentence, or None."""
+        nonlocal has_ended
         try:
             try:
                 code = command() or 0
                 sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
                 return code, None
             finally:
-                ended = True  # here, since a signal may come while what an exception has held is freed
+                has_ended = True  # here, since a signal may arrive while an exception and its frames are freed
         except NotebookFailedError as error:
             return 1, error
-        except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
+        except BrokenPipeError:  # the reader of our output, such as `head`, has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE, None
         except (ValueError, TypeError, OSError, MissingExtraError) as error:
             return 2, error
         except MemoryError as error:
-            enough = "more memory than there is" in str(error)
-            return 2, error if enough else f"there is not enough memory. {error}"
+            says_enough = "more memory than there is" in str(error)
+            return 2, error if says_enough else f"there is not enough memory. {error}"
         except KeyboardInterrupt as error:
-            code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
-            notes = getattr(error, "__notes__", [])  # what is there all the same
-            return code, " ".join([f"{how}; of what had not ended, nothing was written.", *notes])
+            code, verb = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
+            notes = getattr(error, "__notes__", [])  # such as which files are whole
+            return code, " ".join([f"{verb}; of what had not ended, nothing was written.", *notes])
 
-    ours = (signal.SIGINT, signal.SIGTERM) if _in_main_thread() else ()
-    before = {number: signal.signal(number, stop) for number in ours}
+    signals = (signal.SIGINT, signal.SIGTERM) if _in_main_thread() else ()
+    handlers_before = {number: signal.signal(number, stop) for number in signals}
     try:
-        code, said = outcome()
-        if said is not None:
-            print(f"{program}: {sentence(said)}", file=sys.stderr)
+        code, reason = outcome()
+        if reason is not None:
+            print(f"{program}: {sentence(reason)}", file=sys.stderr)
         return code
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
+        _restore(handlers_before)
+
+
+def _restore(handlers: dict[signal.Signals, Any]) -> None:
+    """Set the handlers of signals that were there before."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let no signal end the command in here: its work is done, and only the answer is still to be said."""
+    """Ignore signals in a block of code, for the end of a command: its work is done, and its answer is printed."""
     if not _in_main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers_before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+        _restore(handlers_before)
 
 
 @contextmanager
 def first_interrupt_raised() -> Iterator[None]:
-    """Raise the first Ctrl-C in here as a KeyboardInterrupt, which a search may take for its own end.
+    """Raise the first Ctrl-C in a block of code as a KeyboardInterrupt, at which a search may end with its best plan.
 
-    The next one ends the command, and so does the first if nobody takes it.
+    The next Ctrl-C ends the command, and so does the first if nothing catches it.
     """
     if not _in_main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    handler_before = signal.getsignal(signal.SIGINT)
 
-    def first(number: int, _: object) -> None:
-        signal.signal(number, before)
+    def raise_first(number: int, _frame: object) -> None:
+        signal.signal(number, handler_before)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, first)
+    signal.signal(signal.SIGINT, raise_first)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler_before)
 
 
 def _in_main_thread() -> bool:
-    """Return True if signals arrive here."""
+    """Return True in the main thread, where alone signals arrive."""
     return threading.current_thread() is threading.main_thread()
 
 
-def sentence(said: object) -> str:
-    """Say what stopped a command, on one line without escape sequences, and short whatever names are in it."""
-    if isinstance(said, OSError) and said.strerror and isinstance(said.filename, str):
-        said = f"{named(said.filename)}: {said.strerror}."  # as the system says it
-    return one_line(str(said), 1000)
+def sentence(reason: object) -> str:
+    """Return an error as one line without escape sequences, of at most 1,000 characters."""
+    if isinstance(reason, OSError) and reason.strerror and isinstance(reason.filename, str):
+        reason = f"{named(reason.filename)}: {reason.strerror}."  # as the system says it
+    return one_line(str(reason), 1000)
 
 
-def in_shell(said: str, command: click.Command) -> str:
-    """Return a sentence about parameters of Python, with the options of a command in their place.
+def in_shell(message: str, command: click.Command) -> str:
+    """Return an error about parameters of a Python function, with the options of a command in their place.
 
-    Names of what a file holds stay: they are quoted, or the sentence begins with the file.
+    "max_length must be at least 1" becomes "--max-length must be at least 1". Only a message that begins with a
+    parameter, or that gives one a value, is about parameters: other names in it may be those of columns.
     """
     options = {
-        one.name: one.opts[-1]
-        for one in command.params
-        if isinstance(one, click.Option) and one.name and not one.opts[-1].startswith("--no-")
+        parameter.name: parameter.opts[-1]
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.name and not parameter.opts[-1].startswith("--no-")
     }
     names = "|".join(options)
 
-    def value(found: re.Match[str]) -> str:
-        return f"{options[found[1]]} {found[2].replace(found[3], '')}"
+    def with_values(match: re.Match[str]) -> str:
+        name, values, quote = match.groups()
+        return f"{options[name]} {values.replace(quote, '')}"
 
-    def option(found: re.Match[str]) -> str:
-        return options[found[0]]
+    def as_option(match: re.Match[str]) -> str:
+        return options[match[0]]
 
     # such as: pass overlong="truncate", "drop" or "split" (in the shell --overlong truncate)
     words = r"""(["'])\w+\3(?:(?:, | or )\3\w+\3)*"""
-    said, times = re.subn(rf"\b({names})=({words})(?: \((?:in the shell )?--[^)]*\))?", value, said)
-    begins = re.match(rf"(?:{names})\b(?= must | and \w+ must | \d| names )", said)
-    if begins:
-        said = re.sub(rf"^(?:{names})\b|(?<=^{re.escape(begins[0])} and )(?:{names})\b", option, said)
-        listed = re.search(r" given with .*? or \w+", said)
-        if listed:
-            said = said.replace(listed[0], re.sub(rf"\b(?:{names})\b", option, listed[0]))
-    if begins or times:
-        of_python = "|".join(name for name in options if "_" in name)
-        said = re.sub(rf"""(?<!["'\w-])(?:{of_python})(?!["'\w])""", option, said) if of_python else said
-    return said
+    value_pattern = rf"\b({names})=({words})(?: \((?:in the shell )?--[^)]*\))?"
+    message, num_values = re.subn(value_pattern, with_values, message)
+    # such as: ranks must be …; ranks and steps must be …; steps 3 …; second_budget names …
+    first_name = re.match(rf"(?:{names})\b(?= must | and \w+ must | \d| names )", message)
+    if first_name:
+        second_name = rf"(?<=^{re.escape(first_name[0])} and )(?:{names})\b"
+        message = re.sub(rf"^(?:{names})\b|{second_name}", as_option, message)
+        list_of_names = re.search(r" given with .*? or \w+", message)  # such as: given with ranks or steps
+        if list_of_names:
+            as_options = re.sub(rf"\b(?:{names})\b", as_option, list_of_names[0])
+            message = message.replace(list_of_names[0], as_options)
+    # The others are replaced where no word of English can be meant: names with an underscore, out of quotes.
+    underscored = "|".join(name for name in options if "_" in name)
+    if underscored and (first_name or num_values):
+        message = re.sub(rf"""(?<!["'\w-])(?:{underscored})(?!["'\w])""", as_option, message)
+    return message
 
 
 class Commands(click.Group):
@@ -184,6 +196,7 @@ class Commands(click.Group):
         super().__init__(*args, **options)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order in which they are defined; click sorts them."""
         return list(self.commands)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -202,37 +215,45 @@ class _Fish(FishComplete):
 
 
 def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, by default what this process was given; return an exit code as `exit_code` does.
+    """Run a command line; return an exit code as `exit_code` does.
 
-    A shell that asks for completions gets them: it sets a variable such as `_PACKLIB_COMPLETE`.
+    A shell that wants completions sets a variable such as `_PACKLIB_COMPLETE`: then these are printed instead.
+
+    Args:
+        arguments: what follows the program's name; by default that of this process.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     name = program.name or "packlib"
-    asked = f"_{name.upper()}_COMPLETE"
-    if asked in os.environ:
+    variable = f"_{name.upper()}_COMPLETE"
+    if variable in os.environ:
         add_completion_class(_Fish)
-        return shell_complete(program, {}, name, asked, os.environ[asked])
-    return exit_code(lambda: _call(program, name, given or ["--help"]), name)
+        return shell_complete(program, {}, name, variable, os.environ[variable])
+    return exit_code(lambda: _call(program, name, words or ["--help"]), name)
 
 
 @contextmanager
 def _naming_options(command: click.Command | None) -> Iterator[None]:
-    """Let errors about parameters in here name the options of this command."""
+    """Let errors about parameters, in a block of code, name the options of this command; None changes nothing."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        if command is None or type(error) not in (ValueError, TypeError):
+        if command is None or type(error) not in (ValueError, TypeError):  # a kind of them may need more arguments
             raise
         raise type(error)(in_shell(str(error), command)) from error
 
 
-def _call(program: click.Group, name: str, given: list[str]) -> int | None:
+def _call(program: click.Group, name: str, words: list[str]) -> int | None:
+    """Run the command line that `words` follow the program's name in; return the exit code of its command, or None.
+
+    Raises:
+        ValueError: in one line, for a wrong command line.
+    """
     try:
         # Not `program.main`, which prints a line of its own when it is interrupted.
-        context = program.make_context(name, given.copy(), obj=shlex.join([name, *given]))
-        with needed_by(" ".join([name, *given[:1]])), context, _naming_options(program.commands.get(given[0])):
+        context = program.make_context(name, words.copy(), obj=shlex.join([name, *words]))
+        with needed_by(" ".join([name, *words[:1]])), context, _naming_options(program.commands.get(words[0])):
             return program.invoke(context)
-    except click.exceptions.Exit as done:  # after --help or --version
-        return done.exit_code
+    except click.exceptions.Exit as ended:  # after --help or --version, or where a command raises it
+        return ended.exit_code
     except click.ClickException as error:
         raise ValueError(one_line(error.format_message(), 400)) from None

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, own_files
-from packlib.tools.advice.data import uncut
+from packlib.tools.advice.data import read_uncut
 
 LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
 TEXTS = "lengths.txt header.csv column.csv counts.csv lines.jsonl columns.ndjson".split()
@@ -100,7 +100,7 @@ def test_a_column_of_counts_is_never_left_aside(tmp_path, kind):
     with pytest.raises(ValueError, match="has the column Count beside length: if it says how many"):
         load(path, column="length")
     with pytest.raises(ValueError, match="has the column Count beside length: if it says how many"):
-        uncut(path, "length")
+        read_uncut(path, "length")
     pq.write_table(pa.table({"input_ids": [[3, 5]], "count": [4]}), tmp_path / "b.parquet")
     assert load(tmp_path / "b.parquet", column="input_ids").expand().tolist() == [2]
 

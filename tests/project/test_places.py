@@ -229,7 +229,7 @@ def test_a_command_does_not_replace_the_file_that_it_reads(inputs, capsys, comma
 
 def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys):
     """What will be there for certain is refused before any work, and each file again before it is moved there."""
-    monkeypatch.setattr("packlib.tools.advice.advising.uncut", lambda *_: pytest.fail("must not read"))
+    monkeypatch.setattr("packlib.tools.advice.advising.read_uncut", lambda *_: pytest.fail("must not read"))
     Path("out").mkdir()
     for read, result in (("mine.csv", "summary.csv"), ("recipe.json", "advice.json"), ("mine.csv", "plan.json")):
         os.symlink(Path(read).absolute(), Path("out") / result)

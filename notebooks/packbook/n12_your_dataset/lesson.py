@@ -14,7 +14,7 @@ from packbook.shared.histograms import shown_name
 from packbook.shared.pack_drawings import spoken
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.tools.advice.data import uncut
+from packlib.tools.advice.data import read_uncut
 
 EXPLORED_DEPTHS = (2, 4, 8, None)
 
@@ -30,7 +30,7 @@ class MaximumExplorer(Explorer):
 
     def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
         if own is None:
-            data = uncut(dataset)
+            data = read_uncut(dataset)
             self.whole, longest = data.whole, max(data.max_length, max_length)
         else:
             self.whole = LengthHistogram.from_lengths(own)

@@ -1,4 +1,4 @@
-"""The advice: what was found, decisions in sentences, the code that applies them, and all of it as JSON."""
+"""The advice: the findings, decisions in sentences, the code that applies them, and all of it as JSON."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Advice(Findings):
 
     @property
     def loss(self) -> str:
-        """A sentence about the number of tokens that the loss sees; empty where the data does not say."""
+        """A sentence about the number of tokens that are trained on; empty where the data does not say."""
         return sentences.loss(self)
 
     @property
@@ -53,7 +53,7 @@ class Advice(Findings):
 
     @property
     def numbers(self) -> dict[str, int | float]:
-        """Numbers that a sweep compares."""
+        """Numbers that a sweep over parameters compares, by name."""
         return {
             "slots today ÷ packed": self.slots_ratio,
             "row length": self.row_length,

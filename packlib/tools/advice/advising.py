@@ -5,6 +5,7 @@ Notebook 12 shows the same step by step, and `packlib report` writes it as a pag
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from packlib.arguments import depth_limit, flag, function, instance, one_of, path_of, whole_number
@@ -13,14 +14,14 @@ from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
-from packlib.tools.advice.data import Data, uncut
-from packlib.tools.advice.depths import beside, finished, smallest_depth, try_depths, with_plan
-from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
+from packlib.tools.advice.data import Data, read_uncut
+from packlib.tools.advice.depths import final_plan, greedy_plans, smallest_depth, try_depths, with_plan
+from packlib.tools.advice.memory import MOST_DEVICES, memory_size, model_shape, rows_that_fit
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, Form, choose, count_row, form_of, try_lengths
 from packlib.tools.advice.second_need import second_need
 from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
-from packlib.tools.advice.upstream import find_pile, weigh
+from packlib.tools.advice.upstream import compare_with_source, find_pile
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
 from packlib.work import Work
@@ -63,12 +64,12 @@ def advise(
     "Divide the sequences of today's update by 1.85"
 
     Args:
-        lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They
-            are taken as they are: what is too long is cut here.
+        lengths: lengths in tokens, a histogram of them, or the name or the files of a data set, as `read_uncut` reads
+            them. Give the lengths before any cut: `advise` cuts the sequences that are too long.
         max_length: slots of a row as it is now; by default that of the data set, or the longest length.
-        column: of the tokens or lengths in files, those of the source too; by default `input_ids`, or else the only
-            one.
-        source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
+        column: the column of tokens or lengths in files, those of the source too; by default `input_ids`, or else the
+            only column.
+        source: the lengths from before the data was cut, or their files, to compare the data with.
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
             an average batch has today, padding included.
@@ -76,13 +77,12 @@ def advise(
         batch_size: rows in a forward pass of one device now, where no recipe says it. By default 32 is assumed for the
             slots of today's batches.
         accumulation: forward passes behind an update now, where no recipe says it; by default 1 beside a `batch_size`.
-            If neither is given, the update of now is unknown, and the advice says how many packs there are for each
-            of its sequences.
+            If neither is given, today's update is unknown, and the advice is a number to divide its sequences by.
         epochs: passes over the data, where no recipe says the number of sequences; by default 1.
         recipe: of the training as it is now. Without one, learning rate and betas are left alone.
         ranks: devices that share an update now, each with batches of its own, where no recipe says it; by default 1.
         overlong: what becomes of sequences that are longer than a row: "split" into further pieces, "truncate" or
-            "drop". By default they are split, since no token is lost so.
+            "drop". By default they are split, since that loses no token.
         max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
             has something once for each sequence, such as a pooler.
         keep_max_length: keep `max_length` even where another row length saves work.
@@ -91,13 +91,13 @@ def advise(
             the layers' work, each form in rows of its own best length.
         thorough: pack by the method "optimal", which can take minutes, and not by "auto", as `plan` does.
         seed: of the random order in which packs are filled, where `today` is "packed".
-        progress: is told in words what is being done.
+        progress: a function that is called with words about what is being done.
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
         tokenizer: a tokenizer of transformers that makes tokens of the column `messages` or `text`, as in
             `pack_dataset`.
         second_budget: a column of the rows and the most that a pack may hold of it, as in `pack_dataset`. Longer
-            sequences are then dropped, since a piece of one may take any share of what it takes, and `max_length` is
-            kept.
+            sequences are then dropped, since the share of a piece in its sequence's amount is unknown, and
+            `max_length` is kept.
 
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
@@ -106,8 +106,8 @@ def advise(
     limit = depth_limit(max_sequences_per_pack)
     keeps_length = flag("keep_max_length", keep_max_length) or second_budget is not None
     one_of("today", today, TODAY)
-    by_default: CutRule = "split" if second_budget is None else "drop"
-    rule = one_of("overlong", by_default if overlong is None else overlong, CUT_RULES)
+    default_rule: CutRule = "split" if second_budget is None else "drop"
+    rule = one_of("overlong", default_rule if overlong is None else overlong, CUT_RULES)
     if second_budget is not None and rule != "drop":
         raise ValueError(f"overlong must be 'drop' with a second budget, not {rule!r}.")
     if attention is not None:
@@ -118,24 +118,15 @@ def advise(
         raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
-    size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
-    steps = whole_number("accumulation", 1 if accumulation is None else accumulation, 1)
-    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
     passes = whole_number("epochs", 1 if epochs is None else epochs, 1)
-    if recipe is not None:
-        instance("recipe", recipe, Recipe)
-        if recipe.packing_factor != 1:
-            raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
-        of_a_recipe = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
-        if doubled := [name for name, value in of_a_recipe.items() if value is not None]:
-            raise ValueError(f"{doubled[0]} must be left out beside a recipe, which says it.")
-        size, steps, devices = recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas
+    batch_now = _batch_now(recipe, batch_size=batch_size, accumulation=accumulation, epochs=epochs, ranks=ranks)
+
     data = _read(lengths, column, say, masks, tokenizer, second_budget)
     whole = data.whole
     uncut_source = None if source is None else _read(source, column, say, None, tokenizer).whole
     length_today = data.max_length if max_length is None else int(max_length)
     padded = whole.with_max_length(length_today, rule)
-    batches = batches_today(padded, size, today, limit, seed)
+    batches = batches_today(padded, batch_now.micro_batch, today, limit, seed)
 
     say(f"trying row lengths around {length_today:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
@@ -148,43 +139,53 @@ def advise(
     histogram = whole.with_max_length(row_length, rule)
 
     say(f"packing rows of {row_length:,}")
-    depths = try_depths(histogram, plans_by_length[row_length]) if limit or (shape and shape.once) else ()
+    needs_depths = limit is not None or (shape is not None and shape.once)
+    depths = try_depths(histogram, plans_by_length[row_length]) if needs_depths else ()
     depth = limit if limit or not depths else smallest_depth(depths)
-    best_plan, others = finished(plans_by_length[row_length], histogram, depth, method)
+    best_plan, other_plans = final_plan(plans_by_length[row_length], histogram, depth, method)
     depths = with_plan(depths, best_plan)
-    if depth == limit:  # the row length that is advised shows the plan that is advised
-        row = count_row(whole, histogram, rule, work, causal, best_plan.num_packs)
-        lengths_tried = tuple(row if tried.max_length == row_length else tried for tried in lengths_tried)
-    plans = [best_plan, *beside(best_plan, others)]
+    if depth == limit:  # the table of row lengths then has the packs of the plan that is advised
+        advised_row = count_row(whole, histogram, rule, work, causal, best_plan.num_packs)
+        lengths_tried = tuple(advised_row if row.max_length == row_length else row for row in lengths_tried)
 
-    fit = None if shape is None or device_memory is None else fitting(shape, row_length, device_memory, devices)
+    upstream = None
+    if uncut_source is not None:
+        pile_length, _ = find_pile(whole)
+        upstream = compare_with_source(whole, uncut_source, row_length, depth, pile_length)
+    fit = None
+    if shape is not None and device_memory is not None:
+        fit = rows_that_fit(shape, row_length, device_memory, batch_now.replicas)
     update = None
     if recipe or batch_size is not None or accumulation is not None:
-        packs_that_fit = fit.rows if fit else max(1, int(batches.slots_a_batch // row_length))
-        current_batch = Batch(size, steps, devices, batches.packing_factor)
-        shards = fit.shards if fit else None
-        update = fit_update(current_batch, plans[0].packing_factor, max(1, packs_that_fit), shards, plans[0].num_packs)
+        packs_that_fit = fit.rows if fit else int(batches.slots_a_batch // row_length)
+        update = fit_update(
+            replace(batch_now, packing_factor=batches.packing_factor),
+            best_plan.packing_factor,
+            most=max(1, packs_that_fit),
+            devices=fit.shards if fit else None,
+            packs=best_plan.num_packs,
+        )
     return Advice(
         whole=whole,
-        upstream=None if uncut_source is None else weigh(whole, uncut_source, row_length, depth, find_pile(whole)[0]),
+        upstream=upstream,
         labels=data.labels,
         max_length=length_today,
         overlong=rule,
-        asked=overlong is not None,
-        kept=keeps_length,
+        chose_rule=overlong is not None,
+        keeps_length=keeps_length,
         histogram=histogram,
         row_lengths=lengths_tried,
         form=form,
-        plans=tuple(plans),
+        plans=(best_plan, *greedy_plans(best_plan, other_plans)),
         depths=depths,
         limit=limit,
         today=batches,
-        habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
-        assumed=recipe is None and batch_size is None,
+        habits=tuple(batches_today(padded, batch_now.micro_batch, habit) for habit in BESIDE if habit != today),
+        assumes_batch_size=recipe is None and batch_size is None,
         update=update,
         recipe=recipe,
         epochs=passes,
-        devices=devices,
+        devices=batch_now.replicas,
         shape=shape,
         fit=fit,
         work=work,
@@ -192,6 +193,30 @@ def advise(
         thorough=thorough,
         second=None if data.second is None else second_need(data.second, best_plan),
     )
+
+
+def _batch_now(
+    recipe: Recipe | None,
+    *,
+    batch_size: int | None,
+    accumulation: int | None,
+    epochs: int | None,
+    ranks: int | None,
+) -> Batch:
+    """Return the batch of today's update, that of the recipe if there is one; raise an error if both are given."""
+    size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
+    steps = whole_number("accumulation", 1 if accumulation is None else accumulation, 1)
+    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
+    if recipe is None:
+        return Batch(size, steps, devices)
+    instance("recipe", recipe, Recipe)
+    if recipe.packing_factor != 1:
+        raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
+    in_a_recipe = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
+    for name, value in in_a_recipe.items():
+        if value is not None:
+            raise ValueError(f"{name} must be left out beside a recipe, which says it.")
+    return Batch(recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas)
 
 
 def _read(
@@ -202,10 +227,13 @@ def _read(
     tokenizer: Any = None,
     second_budget: tuple[str, int] | None = None,
 ) -> Data:
-    """Read the lengths of a data set by its name or files, or take them as given; only files have columns."""
+    """Return the data behind `lengths`: read a data set by its name or files, or count the lengths themselves.
+
+    The other arguments are for files, which have columns.
+    """
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
-        return uncut(lengths, column, say, masks, tokenizer, second_budget, argument="lengths")
+        return read_uncut(lengths, column, say, masks, tokenizer, second_budget, argument="lengths")
     if masks or tokenizer is not None or second_budget is not None:
         name = "masks" if masks else "second_budget" if tokenizer is None else "tokenizer"
         raise ValueError(f"{name} must be left out for lengths, which have no columns; it is for files of rows.")

@@ -21,10 +21,10 @@ def code_for(
     tokenized: bool = False,
     second_budget: tuple[str, int] | None = None,
 ) -> dict[str, str]:
-    """Write Python for the "Packs", the "Model", and then for each trainer, as `trainers.jinja` has it.
+    """Return the Python code of `trainers.jinja`, by name of its part: "Packs", "Model", and then each trainer.
 
-    It takes `dataset`, the `folder` of the model, and for TRL `tokenizer` as given; without a recipe `learning_rate`
-    too, and without a batch `sequences_per_update`.
+    The code uses names that its user must set: `dataset`, the `folder` of the model, and for TRL `tokenizer`; without a
+    recipe `learning_rate` too, and without a batch `sequences_per_update`.
 
     >>> from packlib.tools.advice.applying import code_for
     >>> from packlib.lengths import LengthHistogram
@@ -34,17 +34,17 @@ def code_for(
 
     Args:
         histogram: the lengths that the plan packs.
-        recipe: for packed rows; None where it is not known.
-        overlong: what becomes of longer sequences, where there are any.
-        attention: the backend to take on a GPU.
-        recompute: compute each layer twice, and keep its input only.
-        shared: the devices share weights, gradients and moments. Then there is no "PyTorch loop", since one does not
-            hold them.
+        recipe: for packed rows; None if it is not known.
+        overlong: the rule for longer sequences; None if there are none.
+        attention: the attention backend on a GPU.
+        recompute: whether each layer keeps its input only, and is computed twice.
+        shared: whether the devices share weights, gradients and moments. Then there is no "PyTorch loop", since one
+            device does not hold them.
         batch: the packs of an update, where no recipe says it.
         epochs: passes over the data, where no recipe says it.
-        packing_factor: sequences in an average pack, where neither says it.
-        replicas: devices that share an update, where neither says it.
-        tokenized: the data set has chats or texts, which the `tokenizer` makes tokens of.
+        packing_factor: sequences in an average pack, where neither recipe nor batch says it.
+        replicas: number of devices that share an update, where neither recipe nor batch says it.
+        tokenized: whether the data set has chats or texts, of which the `tokenizer` makes tokens.
         second_budget: a column and the most that a pack may hold of it; the packs are then made without the plan.
     """
     if recipe is not None:

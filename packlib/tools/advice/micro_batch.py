@@ -7,7 +7,7 @@ from packlib.arguments import instance, number, whole_number
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
-MATTERS = 0.1  # of the sequences per update: a smaller difference changes no betas
+MATTERS = 0.1  # share of the sequences per update: a smaller difference changes no betas
 EVIDENCE = {  # notebook 17: betas to the power of 2 at twice the sequences, less nothing adjusted
     "adamw": "In notebook 17, with AdamW and twice the sequences per update, the final loss is 0.084 ± 0.051 lower "
     "with such betas than with nothing adjusted (five seeds).",
@@ -30,7 +30,7 @@ class Batch:
         micro_batch: rows in one forward pass of one device.
         gradient_accumulation_steps: forward passes of a device behind one update.
         replicas: devices that share an update.
-        packing_factor: sequences in an average row; 1 where each row is one sequence.
+        packing_factor: sequences in an average row; 1 if each row is one sequence.
     """
 
     micro_batch: int
@@ -56,14 +56,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class PackedUpdate:
-    """Micro-batches that make up an update of packed rows.
+    """The batch of an update of packed rows, next to today's.
 
     Attributes:
-        before, after: the batches.
+        before, after: the batch of today's update, and of the update of packed rows.
         most: the largest micro batch that was allowed.
-        all_packs: one update takes all packs that there are, since today's has as many sequences or more.
-        runner_up: another micro batch and accumulation: of the larger micro batches, or if there is none of all others,
-            the one nearest to the old sequences per update; None if there is no other.
+        all_packs: whether one update takes all packs, since today's has at least as many sequences as the data.
+        runner_up: the next best micro batch and accumulation, whose sequences per update are nearest to today's. It is
+            chosen among larger micro batches or, if there is none, among all others; None if there is no other.
     """
 
     before: Batch
@@ -74,25 +74,25 @@ class PackedUpdate:
 
     @property
     def off(self) -> float:
-        """The share of sequences that an update has more than before, negative if it has fewer."""
+        """By which share an update has more sequences than today's; negative if it has fewer."""
         return self.off_with(self.after.micro_batch, self.after.gradient_accumulation_steps)
 
     def off_with(self, micro_batch: int, accumulation: int) -> float:
-        """Return what `off` is with another micro batch and accumulation."""
+        """Return `off` for another micro batch and accumulation."""
         rows = micro_batch * accumulation * self.after.replicas
         off = rows * self.after.packing_factor / self.before.sequences_per_update - 1
-        return off if abs(off) >= 1e-9 else 0.0
+        return off if abs(off) >= 1e-9 else 0.0  # rounding is no difference
 
     @property
     def exact(self) -> bool:
-        """True if an update has the same number of sequences as before, within 2 %."""
+        """True if an update has the same number of sequences as today's, within 2 %."""
         return abs(self.off) <= TOLERATED
 
 
 def fit_update(
     before: Batch, packing_factor: float, most: int, devices: int | None = None, packs: int | None = None
 ) -> PackedUpdate:
-    """Choose the largest micro batch within 2 % of the old sequences per update, or else the nearest of all.
+    """Choose the largest micro batch with today's sequences per update within 2 %, or else the nearest to these.
 
     >>> from packlib.tools.advice.micro_batch import Batch, fit_update
     >>> update = fit_update(Batch(32, 8), packing_factor=7.0, most=10)
@@ -100,12 +100,12 @@ def fit_update(
     (9, 4, '-1.6%')
 
     Args:
-        before: the batch of today.
+        before: the batch of today's update.
         packing_factor: sequences in an average pack.
         most: the largest micro batch that fits.
-        devices: that share an update; by default as many as before.
-        packs: of one pass over the data, which no update has more of; None for no limit. Each device has one pack at
-            least.
+        devices: number of devices that share an update; by default the same as today.
+        packs: number of packs in the data, the most for an update, in which each device has at least one; None for no
+            limit.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong, and what is allowed.
@@ -114,27 +114,33 @@ def fit_update(
     number("packing_factor", packing_factor, at_least=1)
     whole_number("most", most, 1)
     replicas = before.replicas if devices is None else whole_number("devices", devices, 1)
-    rows = before.sequences_per_update / (replicas * packing_factor)  # of a device
-    there_are = math.inf if packs is None else max(1, whole_number("packs", packs, 1) // replicas)
-    pairs = [
+    rows = before.sequences_per_update / (replicas * packing_factor)  # of a device in an update, not rounded
+    most_rows = math.inf if packs is None else max(1, whole_number("packs", packs, 1) // replicas)
+    pairs = [  # of micro batch and accumulation
         (micro_batch, accumulation)
-        for micro_batch in range(1, int(min(most, math.ceil(rows), there_are)) + 1)
+        for micro_batch in range(1, int(min(most, math.ceil(rows), most_rows)) + 1)
         for accumulation in {max(1, math.floor(rows / micro_batch)), math.ceil(rows / micro_batch)}
-        if micro_batch * accumulation <= there_are
-    ] or [(1, int(there_are))]
+        if micro_batch * accumulation <= most_rows
+    ] or [(1, int(most_rows))]
     packed = Batch(1, 1, replicas, float(packing_factor))
-    update = PackedUpdate(before, packed, most, rows >= there_are, None)
+    update = PackedUpdate(before, packed, most, all_packs=rows >= most_rows, runner_up=None)
 
-    def order(pair: tuple[int, int]) -> tuple:
-        difference = abs(update.off_with(*pair))
-        return (-pair[0] if difference <= TOLERATED else 0, difference, -pair[0])
+    def by_difference(pair: tuple[int, int]) -> tuple[float, int]:
+        """Order pairs by their difference from today's sequences per update; of equal ones, larger batches first."""
+        micro_batch, _ = pair
+        return abs(update.off_with(*pair)), -micro_batch
 
-    best = min(pairs, key=order)
-    larger = [pair for pair in pairs if pair[0] > best[0]]
-    other_pairs = larger or [pair for pair in pairs if pair != best]
-    runner_up = min(other_pairs, key=lambda pair: (abs(update.off_with(*pair)), -pair[0]), default=None)
-    batch = replace(packed, micro_batch=best[0], gradient_accumulation_steps=best[1])
-    return replace(update, after=batch, runner_up=runner_up)
+    def by_size(pair: tuple[int, int]) -> tuple:
+        """Order pairs with today's sequences per update first, the largest micro batch first; then the others."""
+        difference, negative_size = by_difference(pair)
+        return (negative_size if difference <= TOLERATED else 0, difference, negative_size)
+
+    best = min(pairs, key=by_size)
+    micro_batch, accumulation = best
+    larger_pairs = [pair for pair in pairs if pair[0] > micro_batch]
+    other_pairs = larger_pairs or [pair for pair in pairs if pair != best]
+    after = replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=accumulation)
+    return replace(update, after=after, runner_up=min(other_pairs, key=by_difference, default=None))
 
 
 def packed_recipe(before: Recipe, update: PackedUpdate) -> Recipe:

@@ -15,7 +15,7 @@ _BARS = 60  # of the picture of the lengths, at most
 
 
 def page(advice: Advice, command: str = "") -> str:
-    """Write the page. Names from outside are text in it, and never markup.
+    """Return the page as HTML. Names from outside are text in it, and never markup.
 
     >>> from packlib import advise
     >>> from packlib.tools.advice.page import page
@@ -23,7 +23,7 @@ def page(advice: Advice, command: str = "") -> str:
     False
 
     Args:
-        command: what made the report, to be shown on the page.
+        command: the command that made the report, to be shown on the page.
     """
     origin = f"{time.strftime('%Y-%m-%d')}, packlib {__version__}, Python {platform.python_version()}"
     return filled(
@@ -40,7 +40,7 @@ def page(advice: Advice, command: str = "") -> str:
 
 
 def _update(advice: Advice) -> list[tuple[str, str, str]]:
-    """Make the table of an update: what, today, and packed; with the recipe, if there is one."""
+    """Return the table of an update: names, values today, values with packs; with the recipe, if it is known."""
     if advice.update is None:
         return []
     today, packed = advice.update.before, advice.update.after
@@ -63,9 +63,9 @@ def _update(advice: Advice) -> list[tuple[str, str, str]]:
 
 
 def _bars(advice: Advice) -> list[tuple[int, int, float]]:
-    """Divide lengths into ranges, from and to, each with its share of the sequences, up to the longest row tried."""
+    """Return ranges of lengths up to the longest sequence: first length, last length, and share of the sequences."""
     top = longest(advice.whole)
-    edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))
-    sequences_below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]
-    shares = (np.diff(sequences_below) / advice.whole.num_sequences).tolist()
+    edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))  # the last length of each range, after 0
+    sequences_up_to = np.append(0, np.cumsum(advice.whole.counts[1:]))[edges]
+    shares = (np.diff(sequences_up_to) / advice.whole.num_sequences).tolist()
     return [(low + 1, high, share) for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True)]

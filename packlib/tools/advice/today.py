@@ -1,4 +1,4 @@
-"""What training costs today: the slots that batches take now, as they are made now."""
+"""The cost of training today: the slots that batches take, by the habit that makes them."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from packlib.packing import plan
 
 _PADDED = "each padded to its longest sequence"
 Habit: TypeAlias = Literal[BatchingHabit, "packed"]  # the habits of `padding_waste`, and one that pads no batch
-TODAY: dict[Habit, str] = {  # and how a sentence names each
+TODAY: dict[Habit, str] = {  # how a sentence names the batches of each habit
     "random": f"random batches, {_PADDED}",
     "sorted": f"sorted batches, {_PADDED}",
     "maximum": "batches padded to the row length",
@@ -19,7 +19,7 @@ TODAY: dict[Habit, str] = {  # and how a sentence names each
     "megabatches": f"batches sorted within windows of {WINDOW}, {_PADDED}",
     "packed": "packs filled in random order",  # since a histogram has no order
 }
-BESIDE: tuple[Habit, ...] = ("random", "sorted", "maximum")  # what the habit of today is compared with
+BESIDE: tuple[Habit, ...] = ("random", "sorted", "maximum")  # the habits that today's is compared with
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Today:
     Attributes:
         habit: how batches are made, a name in `TODAY`.
         batch_size: rows in a forward pass of one device.
-        rows: sequences, or packs if they are packed already.
-        slots: in one pass; an expected number where batches are random.
+        rows: number of sequences, or of packs if the data is packed today.
+        slots: number of slots in one pass; an expected value where batches are random.
         packing_factor: sequences in an average row.
     """
 
@@ -42,6 +42,7 @@ class Today:
 
     @property
     def batches(self) -> int:
+        """Batches in one pass."""
         return math.ceil(self.rows / self.batch_size)
 
     @property
@@ -51,6 +52,7 @@ class Today:
 
     @property
     def in_words(self) -> str:
+        """The batches in words, such as "sorted batches, each padded to its longest sequence"."""
         return TODAY[self.habit]
 
     @property
@@ -60,7 +62,7 @@ class Today:
 
     @property
     def as_subject(self) -> str:
-        """The batches in words, as what stands before a verb; with their size where slots depend on it."""
+        """The batches in words, as the subject of a sentence; with their size if the slots depend on it."""
         subject = self.in_words
         if self.sized and self.batch_size == 1:
             return "batches of 1 sequence"
@@ -76,7 +78,7 @@ def batches_today(
     max_sequences_per_pack: int | None = None,
     seed: int = 0,
 ) -> Today:
-    """Count the slots that one pass takes now.
+    """Return the slots that one pass over the data takes today.
 
     >>> from packlib.tools.advice.today import batches_today
     >>> from packlib.lengths import LengthHistogram
@@ -86,10 +88,10 @@ def batches_today(
     Args:
         histogram: the lengths, for rows as they are now.
         batch_size: rows in a forward pass.
-        today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest, or "maximum",
-            rows of one length; or "packed" in random order by `next_fit`.
-        max_sequences_per_pack: the most sequences that a pack holds, where they are packed; None for no limit.
-        seed: of the order, where they are packed.
+        today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest sequence, or
+            "maximum", rows of one length; or "packed", packs filled in random order by `next_fit`.
+        max_sequences_per_pack: the most sequences in a pack, for "packed"; None for no limit.
+        seed: of the random order, for "packed".
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong, and what is allowed.
@@ -98,8 +100,9 @@ def batches_today(
     size = whole_number("batch_size", batch_size, 1)
     depth_limit(max_sequences_per_pack)
     whole_number("seed", seed, 0)
-    n = instance("histogram", histogram, LengthHistogram).num_sequences
+    instance("histogram", histogram, LengthHistogram)
     if today != "packed":
-        return Today(today, size, n, padding_waste(histogram, size, today).slots, 1.0)
-    packed = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
-    return Today(today, size, packed.num_packs, packed.num_packs * histogram.max_length, packed.packing_factor)
+        slots = padding_waste(histogram, size, today).slots
+        return Today(today, size, histogram.num_sequences, slots, packing_factor=1.0)
+    packs = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
+    return Today(today, size, packs.num_packs, packs.num_packs * histogram.max_length, packs.packing_factor)

@@ -12,7 +12,7 @@ from packlib.lengths import LengthHistogram
 
 
 def share_of(part: float, total: float = 1) -> str:
-    """Write a share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
+    """Write a share in percent, with more digits near 0 and 100: "0.05 %", "3.1 %", "over 99.99 %"."""
     value = 100 * part / total
     if 0 < abs(value) < 0.005:
         return "under 0.01 %"
@@ -22,7 +22,7 @@ def share_of(part: float, total: float = 1) -> str:
 
 
 def signed(difference: float) -> str:
-    """Write how much more or less: "+3.1 %", "−0.20 %", "±0 %", and "× 3.4" from twice as much on."""
+    """Write a relative difference: "+3.1 %", "−0.20 %", "±0 %", and "× 3.4" for +2.4, from twice as much on."""
     if difference >= 1:
         return f"× {1 + difference:,.1f}"
     return "±0 %" if abs(difference) < 0.00005 else f"{'+' if difference > 0 else '−'}{share_of(abs(difference))}"
@@ -81,7 +81,7 @@ def longest(lengths: LengthHistogram) -> int:
 
 
 def unbroken(text: str) -> str:
-    """Keep the numbers of a sentence on one line with their percent sign."""
+    """Return a text whose numbers stay on one line with their percent sign."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -90,8 +90,8 @@ _FILTERS = {
 }  # fmt: skip
 
 
-class _Given(StrictUndefined):
-    """A name that no value has is an error, while an `if` without `else` says nothing."""
+class _Undefined(StrictUndefined):
+    """Makes a name without a value an error in a template, but lets an `if` without `else` write nothing."""
 
     def __str__(self) -> str:  # type: ignore[override]
         return "" if self._undefined_name is None else super().__str__()
@@ -99,19 +99,20 @@ class _Given(StrictUndefined):
 
 @cache
 def _templates(autoescape: bool) -> Environment:
+    """Return the templates of this folder."""
     loader = FileSystemLoader(Path(__file__).parent)
     options: dict[str, Any] = {"autoescape": autoescape, "trim_blocks": True, "lstrip_blocks": True}
-    templates = Environment(loader=loader, undefined=_Given, **options)
+    templates = Environment(loader=loader, undefined=_Undefined, **options)
     templates.filters |= _FILTERS
     return templates
 
 
 def filled(name: str, autoescape: bool = False, **values: Any) -> str:
-    """Fill a template of this folder with these values."""
+    """Return the text of a template of this folder, filled with these values."""
     return _templates(autoescape).get_template(name).render(values)
 
 
 def parts_of(text: str) -> dict[str, str]:
     """Cut a text at its lines "=== NAME"; return the parts by name."""
-    _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    _, *names_and_parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)  # in turn, after what is before them
+    return dict(zip(names_and_parts[::2], names_and_parts[1::2], strict=True))

@@ -1,33 +1,41 @@
-"""The sequences of a batch, whatever a loader hands out: tensors, mappings, lists of samples, rows of packs."""
+"""The sequences of a batch, whatever a loader hands out: tensors, mappings, lists of samples, rows of packs.
+
+A batch becomes one or several **parts**: some of its rows, by column. Each row of a part is a **sample** or a pack, and
+its **slots** hold the tokens of one sequence or several, and padding.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from packlib.arguments import listed, shown
 from packlib.batches.batch import IGNORED
-from packlib.tools.auditing.columns import read_rows
+from packlib.tools.auditing.columns import Columns, read_rows
 from packlib.tools.auditing.names import SEGMENTS
 from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
 
 TOKENS = ("input_ids", "tokens", "inputs")  # what others call the column of tokens
 LABELS = ("labels", "label")
 _LABELS_OF_SEQUENCES = (*LABELS, "sequence_labels", "next_sentence_label", "sentence_order_label")
-_BOUNDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens")  # what says where sequences of a row end
-_BY_SLOT = (*SEGMENTS, "position_ids")
+# The columns that say where the sequences of a row begin: by a length or bound for each sequence,
+_BOUNDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens")
+_BY_SLOT = (*SEGMENTS, "position_ids")  # and by a number for each slot.
 _MASK = "attention_mask"
-_ROWS = 4096  # of a source that are read at once
+_ROWS_AT_ONCE = 4096  # samples of a source in a batch that is taken apart
+
+Part = dict[str, Any]  # by column, an array or a list with an item for each row; or a flat array that is one row
 
 
 class OneSequence(NamedTuple):
-    """A sequence as a batch holds it.
+    """A sequence as a batch has it.
 
     Attributes:
-        content: bytes that equal sequences have in common.
+        content: bytes, the same for equal sequences alone.
         tokens: its tokens, shape (tokens,); empty where a sample is something else, such as an image.
-        labels: the labels of its tokens or of the whole of it; None where the batch has none.
+        labels: a label for each token, or one for the sequence, shape (1,); None where the batch has none.
         name: the value of the id column as text; None without one.
     """
 
@@ -37,15 +45,23 @@ class OneSequence(NamedTuple):
     name: str | None
 
 
+class _Piece(NamedTuple):
+    """The place of a sequence in a part: its row, and the indices of its slots among the slots of all rows."""
+
+    row: int
+    slots: np.ndarray
+
+
 class BatchReader:
-    """Takes batches apart into sequences, the padding left out.
+    """Takes batches apart into sequences, without the padding.
 
     Args:
-        id_column: the column that names a sequence, for loaders that change tokens; None for its tokens.
+        id_column: the column that names a sequence, for loaders that change tokens; None if its tokens tell.
 
     Attributes:
-        pad_ids: by column of whole numbers, what fills its rows where no mask says what padding is; `look` finds it.
-        from_one: columns of segment ids whose first sequence has a number above 0, so that rows of 0 alone are blank.
+        pad_ids: by column of whole numbers, the number in slots of padding; `look` finds it. It is for columns where no
+            mask and no borders of sequences say what is padding.
+        from_one: columns of segment ids whose first sequence has a number above 0, so that rows of 0 alone are padding.
     """
 
     def __init__(self, id_column: str | None = None) -> None:
@@ -54,25 +70,31 @@ class BatchReader:
         self.from_one: set[str] = set()
 
     def look(self, batches: Iterable[Any]) -> None:
-        """Find what fills the rows of each column: the number that most of them begin or end with, twice or more.
+        """Find the number that fills the rows of each column: it most often fills two slots at an end of a row.
 
-        If there is none, as where rows of a batch have nearly one length, it is the number that many begin or end with.
-        A wrong number does no harm to the counts: it is left out of equal sequences everywhere.
+        If none does, as where rows of a batch have nearly one length, it is the number that most often begins or ends a
+        row, if it is at more than 5 % of all ends. A wrong number does no harm to the counts: it is left out of equal
+        sequences everywhere.
         """
-        twice: dict[str, Counter[int]] = {}
-        single: dict[str, Counter[int]] = {}
+        in_two_slots: dict[str, Counter[int]] = {}  # by column, how many ends of rows each number fills
+        in_one_slot: dict[str, Counter[int]] = {}
         for batch in batches:
             for part in _parts(batch):
-                self._see_numbers(part)
+                self._note_numbering(part)
                 for name, value in part.items():
-                    known = name == _tokens_of(part) and not _is_bare(part)
-                    if not known and isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
-                        twice.setdefault(name, Counter()).update(_fills(value, 2))
-                        single.setdefault(name, Counter()).update(_fills(value, 1))
-        common = {name: Counter({at: n for at, n in counts.items() if n > max(1, counts.total() // 20)})
-                  for name, counts in single.items()}  # fmt: skip
-        fills = {name: twice[name] or common[name] for name in twice}
-        self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in fills.items() if counts}
+                    has_known_padding = name == _token_column(part) and not _is_bare(part)
+                    is_matrix = isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub"
+                    if is_matrix and not has_known_padding:
+                        in_two_slots.setdefault(name, Counter()).update(_fills(value, 2))
+                        in_one_slot.setdefault(name, Counter()).update(_fills(value, 1))
+        self.pad_ids = {}
+        for name, counts in in_two_slots.items():
+            if not counts:
+                ends = in_one_slot[name]
+                least = max(1, ends.total() // 20)
+                counts = Counter({number: count for number, count in ends.items() if count > least})
+            if counts:
+                self.pad_ids[name] = counts.most_common(1)[0][0]
 
     def sequences(self, batch: Any) -> list[OneSequence]:
         """Return the sequences of a batch in their order.
@@ -80,10 +102,10 @@ class BatchReader:
         Raises:
             ValueError: if the batch does not have the id column, or its borders cannot be right.
         """
-        return [sequence for part in _parts(batch) for sequence in self._of_part(part)]
+        return [sequence for part in _parts(batch) for sequence in self._sequences_of_part(part)]
 
     def is_blank(self, batch: Any) -> bool:
-        """Return True if a batch without sequences has rows of padding alone, as a pipeline's last batch may."""
+        """Return True if a batch without sequences has rows, which are then padding; a pipeline's last batch may."""
         return any(len(value) > 0 for part in _parts(batch) for value in part.values() if np.ndim(value) > 1)
 
     def of_source(self, rows: Iterable[Any]) -> Iterable[OneSequence]:
@@ -91,62 +113,65 @@ class BatchReader:
         block: list[Any] = []
         for row in rows:
             block.append(row)
-            if len(block) == _ROWS:
+            if len(block) == _ROWS_AT_ONCE:
                 yield from self.sequences(block)
                 block = []
         if block:
             yield from self.sequences(block)
 
-    def _of_part(self, part: dict[str, Any]) -> list[OneSequence]:
-        """Return the sequences of some rows that are given by columns."""
-        name_of_tokens = _tokens_of(part)
-        if name_of_tokens is None:
-            return self._of_other_rows(part)
-        self._see_numbers(part)
-        if self._holds_padding_alone(part):
+    def _sequences_of_part(self, part: Part) -> list[OneSequence]:
+        """Return the sequences of a part."""
+        token_column = _token_column(part)
+        if token_column is None:
+            return self._samples_without_tokens(part)
+        self._note_numbering(part)
+        if self._has_padding_alone(part):
             return []
-        rows = _rows(part[name_of_tokens])
+        rows = _rows(part[token_column])
         sizes = np.array([len(row) for row in rows], np.int64)
-        flat = np.concatenate(rows) if rows else np.empty(0, np.int64)
-        pieces = _pieces(part, sizes, flat)
-        labels = _labels_by_token(part, sizes, flat)
-        by_piece = None if labels is not None else _labels_by_sequence(part, len(pieces))
+        slot_tokens = np.concatenate(rows) if rows else np.empty(0, np.int64)
+        pieces = _pieces(part, sizes, slot_tokens)
+        slot_labels = _labels_by_slot(part, sizes, slot_tokens)
+        sequence_labels = _labels_by_sequence(part, len(pieces)) if slot_labels is None else None
         names = self._names(part, sizes, pieces)
         sequences = []
         for number, (_, slots) in enumerate(pieces):
-            own_labels = None if labels is None else labels[slots]
-            if by_piece is not None:
-                own_labels = by_piece[number : number + 1]
-            kept = self._without_padding(name_of_tokens, flat[slots]) if _is_bare(part) else slice(None)
-            piece = flat[slots][kept]
-            if own_labels is not None and labels is not None:
-                own_labels = own_labels[kept]
-            name = None if names is None else names[number]
-            sequences.append(OneSequence(_bytes(piece), piece, own_labels, name))
+            if _is_bare(part):
+                slots = slots[self._unpadded(token_column, slot_tokens[slots])]
+            labels = None
+            if slot_labels is not None:
+                labels = slot_labels[slots]
+            elif sequence_labels is not None:
+                labels = sequence_labels[number : number + 1]
+            tokens = slot_tokens[slots]
+            sequences.append(OneSequence(_bytes(tokens), tokens, labels, None if names is None else names[number]))
         return sequences
 
-    def _see_numbers(self, part: dict[str, Any]) -> None:
-        """Remember the columns of segment ids that number the first sequence of a row above 0."""
+    def _note_numbering(self, part: Part) -> None:
+        """Note in `from_one` the columns of segment ids that number the first sequence of a row above 0."""
         for name in SEGMENTS:
             if name in part and any(np.max(np.ravel(row)[:1], initial=0) > 0 for row in part[name]):
                 self.from_one.add(name)
 
-    def _holds_padding_alone(self, part: dict[str, Any]) -> bool:
+    def _has_padding_alone(self, part: Part) -> bool:
         """Return True if the column of borders has zeros alone, where a loader numbers its sequences from 1."""
-        kind = _border_column(part)
-        if kind not in self.from_one or "attention_mask" in part:
+        border_column = _border_column(part)
+        if border_column not in self.from_one or _MASK in part:
             return False
-        return not any(np.any(row) for row in part[kind])
+        return not any(np.any(row) for row in part[border_column])
 
-    def _without_padding(self, column: str, values: np.ndarray) -> slice:
-        """Return the slots of a row between the padding of its column at both ends."""
+    def _unpadded(self, column: str, values: np.ndarray) -> slice:
+        """Return the slots of a row between the padding at its two ends; all of them if nothing else is there."""
         if column not in self.pad_ids or values.ndim != 1:
             return slice(None)
-        no_padding = np.flatnonzero(values != self.pad_ids[column])
-        return slice(int(no_padding[0]), int(no_padding[-1]) + 1) if len(no_padding) else slice(None)
+        real_slots = np.flatnonzero(values != self.pad_ids[column])
+        return slice(int(real_slots[0]), int(real_slots[-1]) + 1) if len(real_slots) else slice(None)
 
-    def _of_other_rows(self, part: dict[str, Any]) -> list[OneSequence]:
-        """Take the rows of a batch without tokens, such as images: equal if all columns but labels are equal."""
+    def _samples_without_tokens(self, part: Part) -> list[OneSequence]:
+        """Return each row of a part without tokens, such as images, as a sequence.
+
+        Two are equal if all of their columns but labels are equal.
+        """
         columns = {
             name: value
             for name, value in part.items()
@@ -154,57 +179,60 @@ class BatchReader:
         }
         if not columns:
             columns = dict(part)
-        numbers_of_rows = {len(value) for value in columns.values()}
-        if len(numbers_of_rows) != 1:
+        row_counts = {len(value) for value in columns.values()}
+        if len(row_counts) != 1:
             raise ValueError(f"A batch has columns of different lengths, {listed(columns)}, and none named input_ids.")
-        rows = numbers_of_rows.pop()
-        labels = _labels_by_sequence(part, rows)
-        named = self._names(part, np.ones(rows, np.int64), [(row, slice(row, row + 1)) for row in range(rows)])
+        num_rows = row_counts.pop()
+        labels = _labels_by_sequence(part, num_rows)
+        pieces = [_Piece(row, np.array([row])) for row in range(num_rows)]  # each row is as one slot
+        names = self._names(part, np.ones(num_rows, np.int64), pieces)
         return [
             OneSequence(
                 b"|".join(self._content(part, name, row) for name in columns),
                 np.empty(0, np.int64),
                 None if labels is None else labels[row : row + 1],
-                None if named is None else named[row],
+                None if names is None else names[row],
             )
-            for row in range(rows)
+            for row in range(num_rows)
         ]
 
-    def _content(self, part: dict[str, Any], column: str, row: int) -> bytes:
-        """Return a row of a column without its padding."""
-        values, mask = np.asarray(part[column][row]), part.get(f"{column.removesuffix('input_ids')}{_MASK}")
+    def _content(self, part: Part, column: str, row: int) -> bytes:
+        """Return a row of a column without its padding, as bytes."""
+        values = np.asarray(part[column][row])
+        mask = part.get(f"{column.removesuffix('input_ids')}{_MASK}")  # such as query_attention_mask
         if values.ndim and mask is not None and np.shape(mask[row]) == values.shape:
             return _bytes(values[np.asarray(mask[row]) != 0])
-        return _bytes(values[self._without_padding(column, values)] if values.ndim else values)
+        return _bytes(values[self._unpadded(column, values)] if values.ndim else values)
 
-    def _names(self, part: dict[str, Any], sizes: np.ndarray, pieces: list[tuple[int, Any]]) -> list[str] | None:
-        """Return the name of each sequence from the id column, which has one by sequence, by row or by token."""
+    def _names(self, part: Part, sizes: np.ndarray, pieces: list[_Piece]) -> list[str] | None:
+        """Return the name of each sequence from the id column, which has one by slot, by sequence or by row.
+
+        Args:
+            sizes: slots of each row.
+        """
         if self.id_column is None:
             return None
         if self.id_column not in part:
             raise ValueError(
                 f"The id column must be one of the batch's columns, {listed(part)}, not {self.id_column}."
             )
-        names = part[self.id_column]
-        rows = [np.asarray(row).ravel() for row in names]
+        rows = [np.asarray(row).ravel() for row in part[self.id_column]]
+        values = np.concatenate(rows) if rows else np.empty(0)
         if len(rows) == len(sizes) and all(len(row) == size for row, size in zip(rows, sizes, strict=True)):
-            flat = np.concatenate(rows) if rows else np.empty(0)
-            by_token = len(flat) != len(pieces) or sizes.max(initial=0) > 1
-            return [str(flat[slots][0]) if by_token else str(flat[at]) for at, (_, slots) in enumerate(pieces)]
+            return [str(values[piece.slots][0]) for piece in pieces]  # by slot
         if len(rows) == len(pieces) == len(sizes):
-            return ["-".join(map(str, row.tolist())) for row in rows]
-        flat = np.concatenate(rows) if rows else np.empty(0)
-        if len(flat) >= len(pieces) != len(sizes) or len(flat) == len(pieces):
-            return [str(value) for value in flat[: len(pieces)].tolist()]  # empty places stand at the end
+            return ["-".join(map(str, row.tolist())) for row in rows]  # by row, which is one sequence
+        if len(values) >= len(pieces) != len(sizes) or len(values) == len(pieces):
+            return [str(value) for value in values[: len(pieces)].tolist()]  # by sequence; more values are padding
         if len(rows) == len(sizes):
-            return [f"{'-'.join(map(str, rows[row].tolist()))}" for row, _ in pieces]
+            return ["-".join(map(str, rows[piece.row].tolist())) for piece in pieces]  # by row of several sequences
         raise ValueError(
-            f"The id column {self.id_column} has {len(flat)} values for {len(pieces)} sequences in {len(sizes)} rows."
+            f"The id column {self.id_column} has {len(values)} values for {len(pieces)} sequences in {len(sizes)} rows."
         )
 
 
-def _parts(batch: Any) -> list[dict[str, Any]]:
-    """Return a batch as columns: one part for all of it, or one for each sample of a list.
+def _parts(batch: Any) -> list[Part]:
+    """Return a batch as parts: one for all of it, or one for each sample of a list.
 
     Raises:
         TypeError: if nothing tells what the batch holds.
@@ -223,8 +251,11 @@ def _parts(batch: Any) -> list[dict[str, Any]]:
     return [{"input_ids" if plain.ndim == 2 and plain.dtype.kind in "iu" else "sample": plain}]
 
 
-def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a mapping; those of a mapping in it come with them."""
+def _columns_of(batch: Mapping[str, Any]) -> Part:
+    """Return the columns of a mapping, and those of mappings in it.
+
+    A column of an inner mapping whose name is there already gets the name of that mapping before it, with a dot.
+    """
     columns: dict[str, Any] = {}
     for name, value in batch.items():
         if isinstance(value, Mapping):
@@ -237,7 +268,8 @@ def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
+def _parts_of_list(batch: Sequence[Any]) -> list[Part]:
+    """Return the parts of a list: of inputs and targets, of samples, or of columns without names."""
     if len(batch) == 2 and isinstance(batch[0], Mapping) and not isinstance(batch[1], Mapping):
         return [{**_parts(batch[0])[0], "labels": _plain(batch[1])}]  # inputs and targets
     if all(isinstance(sample, Mapping) for sample in batch):
@@ -245,7 +277,7 @@ def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
     values = [_plain(sample) for sample in batch]
     if values and all(isinstance(value, np.ndarray) and value.ndim for value in values):
         if _are_columns(values):
-            return [_by_place(values)]
+            return [_with_names(values)]
         if all(value.ndim == 1 for value in values):
             return [{"input_ids": [value]} for value in values]
     if all(isinstance(sample, (list, tuple)) for sample in batch):
@@ -258,14 +290,22 @@ def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _are_columns(values: list[np.ndarray]) -> bool:
-    """Return True if a list has a batch's columns, as of a `TensorDataset`; False for samples, such as images."""
-    same_rows = len({len(value) for value in values}) == 1 and any(value.ndim > 1 for value in values)
-    alike = len({(value.shape, value.dtype) for value in values}) == 1
-    return same_rows and (len(values) == 1 or not alike or values[0].dtype.kind in "iub")
+    """Return True if a list has the columns of a batch, as of a `TensorDataset`; False for samples, such as images.
+
+    Columns have the same number of rows. Samples do, too, if they are of one shape and type: arrays of whole numbers
+    are then taken for columns, and others for samples.
+    """
+    has_same_rows = len({len(value) for value in values}) == 1 and any(value.ndim > 1 for value in values)
+    are_alike = len({(value.shape, value.dtype) for value in values}) == 1
+    return has_same_rows and (len(values) == 1 or not are_alike or values[0].dtype.kind in "iub")
 
 
-def _by_place(values: list[np.ndarray]) -> dict[str, Any]:
-    """Name the columns of a batch without names, as of a `TensorDataset`: the first of whole numbers has the tokens."""
+def _with_names(values: list[np.ndarray]) -> Part:
+    """Name the columns of a batch, as of a `TensorDataset`, by their numbers and their order.
+
+    The first column of rows of whole numbers has the tokens. Later ones are labels if a -100 is in them, or the
+    attention mask if they are 0 and 1. A last column with one value for each row has labels, too.
+    """
     columns: dict[str, Any] = {}
     for at, value in enumerate(values):
         is_rows = value.ndim == 2 and value.dtype.kind in "iub"
@@ -282,13 +322,13 @@ def _by_place(values: list[np.ndarray]) -> dict[str, Any]:
     return columns
 
 
-def _as_one_row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of one sample as those of a batch of one row."""
+def _as_one_row(sample: Mapping[str, Any]) -> Part:
+    """Return a sample as a part of one row."""
     return {name: [_plain(value)] for name, value in sample.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
-    """Return a tensor as an array, and all else as it is where it is no list of equal numbers."""
+    """Return a tensor, a list or a number as an array; a list of items of different lengths as a list of arrays."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         return value.float().numpy() if value.dtype.is_floating_point else value.numpy()
@@ -301,13 +341,20 @@ def _plain(value: Any) -> Any:
 
 
 def _fills(rows: np.ndarray, times: int) -> list[int]:
-    """Return the number at each end of a row that has it `times` times there; rows of one number are left out."""
-    wide = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
-    ends, begins = wide[:, -times:], wide[:, :times]
-    return [number for side in (ends, begins) for number in side[(side == side[:, :1]).all(1), 0].tolist()]
+    """Return the number of each end of a row that fills `times` slots there; rows of one number alone are left out.
+
+    >>> _fills(np.array([[7, 8, 0, 0], [9, 9, 5, 0]]), 2)  # 0 at the end of the first row, 9 at the begin of the second
+    [0, 9]
+    """
+    varied = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
+    fills = list[int]()
+    for ends in (varied[:, -times:], varied[:, :times]):
+        is_filled = (ends == ends[:, :1]).all(1)
+        fills += ends[is_filled, 0].tolist()
+    return fills
 
 
-def _tokens_of(part: dict[str, Any]) -> str | None:
+def _token_column(part: Part) -> str | None:
     """Return the name of the column of tokens, if there is one."""
     return next((name for name in TOKENS if name in part), None)
 
@@ -324,108 +371,135 @@ def _rows(tokens: Any) -> list[np.ndarray]:
     return rows
 
 
-def _is_bare(part: dict[str, Any]) -> bool:
+def _is_bare(part: Part) -> bool:
     """Return True if nothing but the tokens tells which slots are padding."""
-    return "attention_mask" not in part and _border_column(part) is None
+    return _MASK not in part and _border_column(part) is None
 
 
-def _border_column(part: dict[str, Any]) -> str | None:
+def _border_column(part: Part) -> str | None:
     """Return the column that says where the sequences of a row begin, if there is one."""
     return next((name for name in (*_BOUNDS, *_BY_SLOT) if name in part), None)
 
 
-def _pieces(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Return the row of each sequence, and its slots among all slots of the batch."""
-    begins = np.cumsum(sizes) - sizes
-    mask = _by_slot(part, "attention_mask", sizes)
-    real = np.ones(len(flat), bool) if mask is None else mask != 0
-    columns: dict[str, Any] = {}
-    kind = _border_column(part)
-    if mask is not None and len(mask) and mask.max() > 1:  # it numbers the sequences
-        kind, columns = "segment_ids", {"segment_ids": mask}
-    elif kind in _BY_SLOT:
-        values = _by_slot(part, kind, sizes)
-        kind, columns = (None, {}) if values is None else (kind, {kind: values})
-    if kind is None:
-        row_of = np.repeat(np.arange(len(sizes)), sizes)
-        kept = [np.flatnonzero(real & (row_of == row)) for row in range(len(sizes))]
-        return [(row, slots) for row, slots in enumerate(kept) if len(slots)]
-    if columns:  # a number for each slot: without padding, each row begins with its first sequence
-        slots = np.flatnonzero(real)
-        widths = np.add.reduceat(real, begins, dtype=np.int64) if len(sizes) else sizes
-        read = read_rows(
-            [kind], {kind: (widths, columns[kind][slots]), "input_ids": (widths, flat[slots])}, 0, {}, False
-        )
+def _pieces(part: Part, sizes: np.ndarray, slot_tokens: np.ndarray) -> list[_Piece]:
+    """Return where the sequences of a part are, in their order.
+
+    Args:
+        sizes: slots of each row; shape (rows,).
+        slot_tokens: the tokens of all slots, row after row; shape (slots,).
+    """
+    mask = _by_slot(part, _MASK, sizes)
+    is_real = np.ones(len(slot_tokens), bool) if mask is None else mask != 0
+    border_column = _border_column(part)
+    numbers: np.ndarray | None = None  # of the border column, if it has one for each slot
+    if mask is not None and len(mask) and mask.max() > 1:  # a mask that numbers the sequences of a row from 1
+        border_column, numbers = "segment_ids", mask
+    elif border_column in _BY_SLOT:
+        numbers = _by_slot(part, border_column, sizes)
+        border_column = None if numbers is None else border_column
+    if border_column is None:
+        row_of_slot = np.repeat(np.arange(len(sizes)), sizes)
+        slots_of_rows = [np.flatnonzero(is_real & (row_of_slot == row)) for row in range(len(sizes))]
+        return [_Piece(row, slots) for row, slots in enumerate(slots_of_rows) if len(slots)]
+
+    columns: Columns  # as `read_rows` takes them: numbers in each row, and all of them end to end
+    if numbers is not None:  # without padding, each row begins with its first sequence
+        slots = np.flatnonzero(is_real)
+        row_starts = np.cumsum(sizes) - sizes
+        widths = np.add.reduceat(is_real, row_starts, dtype=np.int64) if len(sizes) else sizes
+        columns = {border_column: (widths, numbers[slots]), "input_ids": (widths, slot_tokens[slots])}
     else:
-        slots = np.arange(len(flat))
-        bounds, widths = _bounds(part[kind], kind, sizes)
-        widths_and_numbers = {kind: bounds, "input_ids": (widths, flat)}
+        slots = np.arange(len(slot_tokens))
+        counts, bounds, widths = _bounds(part[border_column], sizes)
+        columns = {border_column: (counts, bounds), "input_ids": (widths, slot_tokens)}
         if mask is not None:
-            widths_and_numbers["attention_mask"] = (widths, mask)
-        read = read_rows([kind], widths_and_numbers, 0, {}, False)
-    assert read.lengths is not None
-    firsts = np.cumsum(widths) - widths
-    pieces, at = [], 0
-    for row, depth in enumerate(read.depths.tolist()):
-        start = int(firsts[row])
-        for length in read.lengths[at : at + depth].tolist():
-            pieces.append((row, slots[start : start + length]))
+            columns[_MASK] = (widths, mask)
+    measured = read_rows([border_column], columns, first_row=0, masks={}, keep_contents=False)
+    assert measured.lengths is not None
+
+    first_slots = np.cumsum(widths) - widths  # of each row, as indices of `slots`
+    lengths = iter(measured.lengths.tolist())
+    pieces = []
+    for row, depth in enumerate(measured.depths.tolist()):
+        start = int(first_slots[row])
+        for length in islice(lengths, depth):
+            pieces.append(_Piece(row, slots[start : start + length]))
             start += length
-        at += depth
     return pieces
 
 
-def _by_slot(part: dict[str, Any], name: str, sizes: np.ndarray) -> np.ndarray | None:
-    """Return a column that has a number for each slot, end to end; None if it has not."""
+def _by_slot(part: Part, name: str, sizes: np.ndarray) -> np.ndarray | None:
+    """Return the numbers of a column, row after row; None if it does not have a number for each slot.
+
+    Args:
+        sizes: slots of each row.
+    """
     if name not in part:
         return None
-    value = part[name]
     try:
-        rows = _rows(value)
+        rows = _rows(part[name])
     except (ValueError, TypeError):  # such as a mask of four dimensions
         return None
     has_one_a_slot = len(rows) > 0 and [len(row) for row in rows] == sizes.tolist()
     return np.concatenate(rows) if has_one_a_slot else None
 
 
-def _bounds(value: Any, kind: str, sizes: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Return the lengths or bounds by row, and the widths of these rows: one flat list is of all rows end to end."""
+def _bounds(value: Any, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Read a column of lengths or bounds.
+
+    Args:
+        value: a list for each row; or one flat list, about all rows end to end.
+        sizes: slots of each row.
+
+    Returns:
+        How many lengths or bounds each row has; all of them; and the slots of each row, where a flat list makes one row
+        of all.
+    """
     rows = [np.asarray(row).ravel() for row in (value if np.ndim(value[0]) else [value])]
-    rows = [row[row >= 0] for row in rows]  # others fill with -1
+    rows = [row[row >= 0] for row in rows]  # some pad rows with -1
     if len(rows) != len(sizes):
         sizes = sizes.sum(keepdims=True)
-    return (np.array([len(row) for row in rows], np.int64), np.concatenate(rows)), sizes
+    return np.array([len(row) for row in rows], np.int64), np.concatenate(rows), sizes
 
 
-def _labels_by_token(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> np.ndarray | None:
-    """Return the labels of all tokens, or what masks of the loss make of the tokens; None without either."""
+def _labels_by_slot(part: Part, sizes: np.ndarray, slot_tokens: np.ndarray) -> np.ndarray | None:
+    """Return the label of each slot; None without labels and masks of the loss.
+
+    Masks alone make labels of the tokens: the token itself where all masks train on it, else -100.
+    """
     for name in LABELS:
         if (labels := _by_slot(part, name, sizes)) is not None and not _is_one_a_row(part, name, sizes):
             return labels
     masks = {name: _by_slot(part, name, sizes) for name in LOSS_MASKS if name in part}
-    trained = [trained_tokens(LOSS_MASKS[name], values, np.empty(0, int)) for name, values in masks.items()
-               if values is not None]  # fmt: skip
-    return np.where(np.logical_and.reduce(trained), flat, IGNORED) if trained else None
+    no_starts = np.empty(0, int)  # only masks of the word "next", which no name has, need the first tokens
+    trained = [
+        trained_tokens(LOSS_MASKS[name], values, no_starts) for name, values in masks.items() if values is not None
+    ]
+    return np.where(np.logical_and.reduce(trained), slot_tokens, IGNORED) if trained else None
 
 
-def _is_one_a_row(part: dict[str, Any], name: str, sizes: np.ndarray) -> bool:
-    """Return True if each row is one token and has one label, not in a list."""
+def _is_one_a_row(part: Part, name: str, sizes: np.ndarray) -> bool:
+    """Return True if each row has one token and one label, not in a list: the label is that of the sequence."""
     return bool((sizes == 1).all()) and np.ndim(part[name]) == 1
 
 
-def _labels_by_sequence(part: dict[str, Any], count: int) -> np.ndarray | None:
-    """Return one label for each sequence; None without any. Empty places at the end have none."""
+def _labels_by_sequence(part: Part, num_sequences: int) -> np.ndarray | None:
+    """Return one label for each sequence; None without any.
+
+    The column `sequence_labels` may have more values, of which the last are padding.
+    """
     for name in _LABELS_OF_SEQUENCES:
         if name not in part or np.ndim(part[name]) > 2:
             continue
-        value = np.asarray(part[name]).ravel() if not isinstance(part[name], list) else np.ravel(part[name])
-        is_whole = len(value) == count or (name == "sequence_labels" and len(value) > count)
-        if is_whole and (value[:count] != IGNORED).any():
-            return value[:count]
+        values = np.ravel(part[name])
+        fits = len(values) == num_sequences or (name == "sequence_labels" and len(values) > num_sequences)
+        if fits and (values[:num_sequences] != IGNORED).any():
+            return values[:num_sequences]
     return None
 
 
 def _bytes(values: np.ndarray) -> bytes:
+    """Return values as bytes: equal numbers have the same, whatever type of whole numbers they have."""
     if values.dtype.kind in "iub":
         return values.astype(np.int64).tobytes()
     return repr(values.tolist()).encode() if values.dtype.kind in "OUS" else values.tobytes()

@@ -1,9 +1,9 @@
 """Who saw what? A loader is asked by calls alone whether each sequence comes once an epoch, also after a stop."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,14 @@ from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.handed_out import Epoch, Reference, of_one_rank, of_source
 from packlib.tools.loaders.loader_check import LoaderCheck
 from packlib.tools.loaders.passes import Caller
-from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, whole
+from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, same_tokens
 from packlib.tools.loaders.sequence_names import SequenceNames
-from packlib.tools.loaders.stops import Stopped, asked, failed, from_the_end, goes_on, next_epoch, stops_of
+from packlib.tools.loaders.stops import Rest, Stopped, failed, finding_of, from_the_end, goes_on, next_epoch, stops_of
 from packlib.tools.rows.row_sources import batches, opened
 
-_MOST_STEPS = 10_000  # of a pass, unless steps are given
-_EPOCHS = 5  # that are compared where the first two have the same order
-_STOPS = "stop", "later stop", "second stop", "epoch after a stop", "stop at the end"
+_MOST_STEPS = 10_000  # of a pass, by default
+_MOST_EPOCHS = 5  # that are compared if the first two leave out the same sequences, or have the same order
+_STOPS = "stop", "later stop", "second stop", "epoch after a stop", "stop at the end"  # the questions about stops
 
 
 def check_loader(
@@ -38,9 +38,9 @@ def check_loader(
 ) -> LoaderCheck:
     """Ask whether a loader hands out each sequence once an epoch, over all ranks, and after each stop the rest.
 
-    The loader is only called: its batches are taken apart into sequences by their tokens, rows of packs at the borders
-    that the batch tells. All ranks run in this process, one after the other, each with the random generators of a
-    process that was just seeded.
+    The check only calls the loader, and takes its batches apart into sequences: rows of packs at the borders that the
+    batch tells. It knows a sequence by its tokens. All ranks run in this process, one after the other, each with the
+    random generators of a process that was just seeded.
 
     >>> from packlib import check_loader
     >>> from torch.utils.data import DataLoader, DistributedSampler
@@ -96,215 +96,260 @@ def check_loader(
 
     reader, names = BatchReader(id_column), SequenceNames()
     caller = Caller(make, reader, names, most_steps, time_limit)
-
-    def run(count: int, save: Iterable[int] = (), numbers: Iterable[int] = (0, 1)) -> list[Epoch]:
-        """Return epochs of a run of so many ranks, in order."""
-        numbers, save = list(numbers), list(save)
-        by_rank = [caller.epochs(rank, count, numbers, save) for rank in range(count)]
-        return [Epoch(f"epoch {at}", [passes[at] for passes in by_rank]) for at in range(len(numbers))]
-
-    alone = None
+    alone = None  # epochs of one rank, which has the sequences of all
     if source is None:
-        caller.most = most_steps * ranks
-        alone = run(1)
-        caller.most = most_steps
-    epochs = alone if alone is not None and ranks == 1 else run(ranks)
+        caller.most_steps = most_steps * ranks
+        alone = _run(caller, 1)
+        caller.most_steps = most_steps
+    epochs = alone if alone is not None and ranks == 1 else _run(caller, ranks)
     if not any(rank_pass.steps for rank_pass in epochs[0].passes):
         raise ValueError(f"make(0, {ranks}, 0) returned a loader that hands out nothing, nor do the other ranks.")
     if alone is not None:
-        reference, right = of_one_rank(alone), _labels_of(alone[:1])
+        reference, right_labels = of_one_rank(alone), _labels_in(alone[0])
     else:
-        reference, right = _read_source(source, reader, names)
+        reference, right_labels = _read_source(source, reader, names)
 
     @cache
-    def later() -> list[Epoch]:
-        return run(ranks, numbers=range(_EPOCHS))[2:]
+    def later_epochs() -> list[Epoch]:
+        return _run(caller, ranks, numbers=range(_MOST_EPOCHS))[2:]
 
     findings = [
-        once(epochs, reference, names, repeats, lambda: later()[0]),
-        whole(epochs, reference, names),
-        same_labels(epochs, reference, names, right),
+        once(epochs, reference, names, repeats, lambda: later_epochs()[0]),
+        same_tokens(epochs, reference, names),
+        same_labels(epochs, reference, names, right_labels),
         equal_steps(epochs),
-        another_order(epochs, shuffled, later),
+        another_order(epochs, shuffled, later_epochs),
     ]
     seen = {epoch.name: reference.seen(epoch.orders, names) for epoch in epochs}
-    after, seen_after = _after_stops(caller, ranks, other_numbers, epochs, run, reference, names, shuffled, repeats)
-    limit = (
-        "" if all(epoch.ended for epoch in epochs) else f" Each pass was left after {most_steps:,} steps: see --steps."
+    on_others = {count: _on_other_ranks(caller, count, reference, names, repeats) for count in other_numbers}
+    about_stops, on_others, seen_after_stops = _after_stops(caller, epochs, on_others, reference, names, shuffled)
+    all_ended = all(epoch.ended for epoch in epochs)
+    limit = "" if all_ended else f" Each pass was left after {most_steps:,} steps: see --steps."
+    expected = np.array([reference.expected[number] for number in reference.numbers(names)], np.int64)
+    return LoaderCheck(
+        (*findings, *about_stops, *on_others.values()),
+        reference.sentence + limit,
+        expected,
+        seen | seen_after_stops,
     )
-    expected = np.array([reference.expected[at] for at in reference.positions(names)], np.int64)
-    return LoaderCheck((*findings, *after), reference.sentence + limit, expected, seen | seen_after)
+
+
+def _run(caller: Caller, ranks: int, save: Collection[int] = (), numbers: Collection[int] = (0, 1)) -> list[Epoch]:
+    """Return epochs of a run, in order.
+
+    Args:
+        ranks: number of ranks of the run.
+        save: the numbers of steps in an epoch after which each rank saves its state.
+        numbers: of the epochs.
+    """
+    passes_by_rank = [caller.epochs(rank, ranks, numbers, save) for rank in range(ranks)]
+    return [
+        Epoch(f"epoch {number}", [passes[index] for passes in passes_by_rank]) for index, number in enumerate(numbers)
+    ]
 
 
 def _after_stops(
     caller: Caller,
-    ranks: int,
-    others: list[int],
     epochs: list[Epoch],
-    run: Callable[..., list[Epoch]],
+    on_others: dict[int, Finding],
     reference: Reference,
     names: SequenceNames,
     shuffled: bool,
-    repeats: bool,
-) -> tuple[list[Finding], dict[str, np.ndarray]]:
-    """Return the findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
-    on_others = [_on_other_ranks(count, run, reference, names, repeats) for count in others]
-    stops = [stops_of(epoch) for epoch in epochs]
+) -> tuple[list[Finding], dict[int, Finding], dict[str, np.ndarray]]:
+    """Ask the questions about stops.
+
+    Args:
+        epochs: 0 and 1 of a run without a stop.
+        on_others: by another number of ranks, what was found about a run of it.
+
+    Returns:
+        The findings about stops; `on_others`, each now also about a run that goes on with that number of ranks; and,
+        by epoch with a stop, how often each sequence of the reference was handed out.
+    """
     if not caller.takes_states:
-        return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None) does."), *on_others], {}
+        why = "make takes no state: make(rank, ranks, epoch, state=None) does."
+        return [Finding(question, NOT_ASKED, why) for question in _STOPS], on_others, {}
+    ranks = len(epochs[0].passes)
+    stops_of_epochs = [stops_of(epoch) for epoch in epochs]
     ends = {len(rank_pass.steps) for rank_pass in epochs[0].passes}
-    saved = run(ranks, save={stop for stops_of_epoch in stops for stop in stops_of_epoch} | ends)
+    saved = _run(caller, ranks, save={stop for stops in stops_of_epochs for stop in stops} | ends)
     unsaved = next((rank_pass.unsaved for epoch in saved for rank_pass in epoch.passes if rank_pass.unsaved), "")
     if unsaved:
-        return [*_not_asked(f"There is no state: {unsaved}."), *on_others], {}
-    stops = [
-        [stop for stop in stops_of_epoch if all(stop in rank_pass.states for rank_pass in epoch.passes)]
-        for stops_of_epoch, epoch in zip(stops, saved, strict=True)
+        return [Finding(question, NOT_ASKED, f"There is no state: {unsaved}.") for question in _STOPS], on_others, {}
+
+    questions = _StopQuestions(
+        Stopped(caller, ranks, saved),
+        stops=[
+            [stop for stop in stops if all(stop in rank_pass.states for rank_pass in epoch.passes)]
+            for stops, epoch in zip(stops_of_epochs, saved, strict=True)
+        ],
+        is_repeatable=all(same_steps(epoch.orders, again.orders) for epoch, again in zip(epochs, saved, strict=True)),
+        names=names,
+        shuffled=shuffled,
+    )
+    findings = [
+        finding_of("stop", lambda: questions.stop_in(0, "stop")),
+        finding_of("later stop", lambda: questions.stop_in(1, "later stop")),
     ]
-    stopped, seen = Stopped(caller, ranks, saved), dict[str, np.ndarray]()
-    is_repeatable = all(same_steps(first.orders, second.orders) for first, second in zip(epochs, saved, strict=True))
-
-    def in_epoch(question: str, epoch: int) -> Finding:
-        rests = []
-        middle = len(saved[epoch].orders[0]) // 2
-        for stop in sorted(stops[epoch], key=lambda stop: abs(stop - middle)):  # there most can go wrong
-            rests.append(stopped.rest(epoch, stop))
-            if rests[-1].got != rests[-1].expected:
-                if not any(rests[-1].got) and stop > stops[epoch][0]:  # an earlier stop may tell more
-                    rests = [stopped.rest(epoch, stops[epoch][0]), *rests]
-                break
-        if rests:
-            last = rests[-1]
-            name = f"epoch {epoch}, stopped after step {last.stop}"
-            seen[name] = reference.seen([*last.before, *last.got], names)
-        return goes_on(question, saved, rests, epoch, is_repeatable, names)
-
-    findings = [asked("stop", lambda: in_epoch("stop", 0)), asked("later stop", lambda: in_epoch("later stop", 1))]
     if any(finding.verdict == FAILED for finding in findings):
         why = "The rest after one stop is wrong already."
         findings += [Finding(question, NOT_ASKED, why) for question in _STOPS[2:]]
     else:
         findings += [
-            asked("second stop", lambda: _second_stop(stopped, saved, stops[0], is_repeatable, names)),
-            asked("epoch after a stop", lambda: _next(stopped, saved, stops[0], names, shuffled)),
-            asked("stop at the end", lambda: _at_the_end(stopped, saved, names, shuffled)),
+            finding_of("second stop", questions.second_stop),
+            finding_of("epoch after a stop", questions.epoch_after_stop),
+            finding_of("stop at the end", questions.stop_at_end),
         ]
-    if on_others and stops[0]:
-        on_others = [
-            _resumed_on_others(finding, stopped, count, stops[0], is_repeatable, names)
-            for finding, count in zip(on_others, others, strict=True)
-        ]
-    return [*findings, *on_others], seen
+    if questions.stops[0]:
+        on_others = {count: questions.resumed_on(count, finding) for count, finding in on_others.items()}
+    seen = {name: reference.seen([*rest.before, *rest.got], names) for name, rest in questions.last_rests.items()}
+    return findings, on_others, seen
 
 
-def _not_asked(why: str) -> list[Finding]:
-    return [Finding(question, NOT_ASKED, why) for question in _STOPS]
+@dataclass(frozen=True)
+class _StopQuestions:
+    """Asks the questions about stops of one run.
+
+    Attributes:
+        stopped: the runs that go on from the states of that run.
+        stops: by epoch, the stops at which all ranks have saved a state.
+        is_repeatable: whether two runs without a stop are handed out the same.
+        shuffled: whether each epoch should have another order.
+        last_rests: by name of an epoch with its stop, the last rest that was compared in the epoch.
+    """
+
+    stopped: Stopped
+    stops: list[list[int]]
+    is_repeatable: bool
+    names: SequenceNames
+    shuffled: bool
+    last_rests: dict[str, Rest] = field(default_factory=dict)
+
+    @property
+    def saved(self) -> Sequence[Epoch]:
+        """Epochs 0 and 1 of the run that saved its states."""
+        return self.stopped.saved
+
+    def stop_in(self, epoch: int, question: str) -> Finding:
+        """Ask about stops in an epoch, up to the first after which not exactly the rest comes."""
+        rests = []
+        middle = len(self.saved[epoch].orders[0]) // 2
+        for stop in sorted(self.stops[epoch], key=lambda stop: abs(stop - middle)):  # there most can go wrong
+            rests.append(self.stopped.rest(epoch, stop))
+            if rests[-1].got != rests[-1].expected:
+                first_stop = self.stops[epoch][0]
+                if not any(rests[-1].got) and stop > first_stop:  # nothing came: an earlier stop may tell more
+                    rests = [self.stopped.rest(epoch, first_stop), *rests]
+                break
+        if rests:
+            self.last_rests[f"epoch {epoch}, stopped after step {rests[-1].stop}"] = rests[-1]
+        return goes_on(question, self.saved, rests, epoch, self.is_repeatable, self.names)
+
+    def second_stop(self) -> Finding:
+        """Ask about a run that goes on in epoch 0 and is stopped again."""
+        steps = min(len(rank_pass.steps) for rank_pass in self.saved[0].passes)
+        first_stop = next((stop for stop in self.stops[0] if stop + 1 < steps), None)
+        if first_stop is None:
+            return Finding("second stop", NOT_ASKED, "An epoch of fewer than three steps has no two stops inside.")
+        rests = []
+        # One step after the first stop, a state may still be that of before it.
+        steps_between = {1, max(1, (steps - first_stop) // 2)}
+        for more in sorted(steps_between, reverse=True):
+            rest = self.stopped.second_rest(0, first_stop, more)
+            if isinstance(rest, str):
+                return failed("second stop", f"No state could be saved after a stop: {rest}.", "raised")
+            rests.append(rest)
+        return goes_on("second stop", self.saved, rests, 0, self.is_repeatable, self.names)
+
+    def epoch_after_stop(self) -> Finding:
+        """Ask about epoch 1 after a stop in the middle of epoch 0."""
+        stops = self.stops[0]
+        if not stops:
+            return Finding("epoch after a stop", NOT_ASKED, "An epoch of one step has no stop inside.")
+        stop = stops[len(stops) // 2]
+        _, following = self.stopped.rest_and_next(0, stop)
+        return next_epoch("epoch after a stop", following, self.saved, stop, self.names, self.shuffled)
+
+    def stop_at_end(self) -> Finding:
+        """Ask about a state that was saved after the last step of epoch 0."""
+        passes = self.saved[0].passes
+        ends = {len(rank_pass.steps) for rank_pass in passes}
+        end = max(ends)
+        if not self.saved[0].ended or len(ends) > 1 or not all(end in rank_pass.states for rank_pass in passes):
+            why = "Epoch 0 has no end that all ranks reach after the same steps."
+            return Finding("stop at the end", NOT_ASKED, why)
+        rest, following = self.stopped.rest_and_next(0, end)
+        return from_the_end(rest, following, self.saved, self.names, self.shuffled)
+
+    def resumed_on(self, count: int, without_stop: Finding) -> Finding:
+        """Ask whether a run that goes on with `count` ranks is handed out the rest of epoch 0.
+
+        Args:
+            without_stop: the finding about a run of `count` ranks from its beginning; it is returned if it is not
+                passed.
+        """
+        if without_stop.verdict != PASSED:
+            return without_stop
+
+        def ask() -> Finding:
+            rests = [self.stopped.rest(0, stop, ranks=count) for stop in (self.stops[0][0], self.stops[0][-1])]
+            finding = goes_on(without_stop.question, self.saved, rests, 0, self.is_repeatable, self.names)
+            if finding.verdict != PASSED:
+                return finding
+            ranks = self.stopped.ranks
+            resumed = f"A run of {ranks} ranks that goes on with {count} is handed out the rest and nothing else."
+            return replace(finding, evidence=f"{without_stop.evidence} {resumed}")
+
+        return finding_of(without_stop.question, ask)
 
 
-def _second_stop(
-    stopped: Stopped, saved: list[Epoch], stops: list[int], is_repeatable: bool, names: SequenceNames
-) -> Finding:
-    """Ask about a run that went on and is stopped again."""
-    steps = min(len(rank_pass.steps) for rank_pass in saved[0].passes)
-    first = next((stop for stop in stops if stop + 1 < steps), None)
-    if first is None:
-        return Finding("second stop", NOT_ASKED, "An epoch of fewer than three steps has no two stops inside.")
-    rests = []
-    for more in sorted(
-        {1, max(1, (steps - first) // 2)}, reverse=True
-    ):  # soon after a stop, some state may be of before
-        rest = stopped.second_rest(0, first, more)
-        if isinstance(rest, str):
-            return failed("second stop", f"No state could be saved after a stop: {rest}.", "raised")
-        rests.append(rest)
-    return goes_on("second stop", saved, rests, 0, is_repeatable, names)
-
-
-def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: SequenceNames, shuffled: bool) -> Finding:
-    """Return the epoch after a stop."""
-    if not stops:
-        return Finding("epoch after a stop", NOT_ASKED, "An epoch of one step has no stop inside.")
-    stop = stops[len(stops) // 2]
-    _, following = stopped.rest_and_next(0, stop)
-    return next_epoch("epoch after a stop", following, saved, stop, names, shuffled)
-
-
-def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuffled: bool) -> Finding:
-    """Ask about a state that was saved after the last step of an epoch."""
-    ends = {len(rank_pass.steps) for rank_pass in saved[0].passes}
-    end = max(ends)
-    if not saved[0].ended or len(ends) > 1 or not all(end in rank_pass.states for rank_pass in saved[0].passes):
-        return Finding("stop at the end", NOT_ASKED, "Epoch 0 has no end that all ranks reach after the same steps.")
-    rest, following = stopped.rest_and_next(0, end)
-    return from_the_end(rest, following, saved, names, shuffled)
-
-
-def _on_other_ranks(
-    count: int, run: Callable[..., list[Epoch]], reference: Reference, names: SequenceNames, repeats: bool
-) -> Finding:
-    """Ask whether an epoch on another number of ranks holds each sequence once, in equal steps."""
-    epochs = run(count)
-    question = f"on {count} ranks"
-    came = once(epochs, reference, names, repeats, lambda: run(count, numbers=(0, 1, 2))[2])
-    for finding in (came, equal_steps(epochs)):
+def _on_other_ranks(caller: Caller, ranks: int, reference: Reference, names: SequenceNames, repeats: bool) -> Finding:
+    """Ask whether an epoch on another number of ranks has each sequence once, in equal steps."""
+    epochs = _run(caller, ranks)
+    question = f"on {ranks} ranks"
+    each_once = once(epochs, reference, names, repeats, lambda: _run(caller, ranks, numbers=(0, 1, 2))[2])
+    for finding in (each_once, equal_steps(epochs)):
         if finding.verdict not in (PASSED, NOT_ASKED):
             return replace(finding, question=question)
-    return Finding(question, PASSED, f"On {count} ranks all make the same number of steps. {came.evidence}")
+    return Finding(question, PASSED, f"On {ranks} ranks all make the same number of steps. {each_once.evidence}")
 
 
-def _resumed_on_others(
-    straight: Finding, stopped: Stopped, count: int, stops: list[int], is_repeatable: bool, names: SequenceNames
-) -> Finding:
-    """Ask whether a run that goes on with another number of ranks is handed out the rest."""
-    if straight.verdict != PASSED:
-        return straight
-
-    def ask() -> Finding:
-        rests = [stopped.rest(0, stop, ranks=count) for stop in (stops[0], stops[-1])]
-        finding = goes_on(straight.question, stopped.saved, rests, 0, is_repeatable, names)
-        if finding.verdict != PASSED:
-            return finding
-        more = f"A run of {stopped.ranks} ranks that goes on with {count} is handed out the rest and nothing else."
-        return replace(finding, evidence=f"{straight.evidence} {more}")
-
-    return asked(straight.question, ask)
-
-
-def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
-    """Return the labels that each sequence has in these epochs."""
+def _labels_in(epoch: Epoch) -> dict[int, set[int]]:
+    """Return the numbers of the labels that each sequence has in an epoch, by its number."""
     labels_of: dict[int, set[int]] = {}
-    for epoch in epochs:
-        for rank_pass in epoch.passes:
-            for step, labels in zip(rank_pass.steps, rank_pass.labels, strict=True):
-                for sequence, label in zip(step, labels, strict=True):
-                    labels_of.setdefault(sequence, set()).add(label)
+    for rank_pass in epoch.passes:
+        for sequences, labels in zip(rank_pass.steps, rank_pass.labels, strict=True):
+            for sequence, label in zip(sequences, labels, strict=True):
+                labels_of.setdefault(sequence, set()).add(label)
     return labels_of
 
 
 def _read_source(source: Any, reader: BatchReader, names: SequenceNames) -> tuple[Reference, dict[int, set[int]]]:
-    """Return the sequences of a source, and the labels that each of them may have."""
-    before = len(names)
-    sequences = reader.of_source(_rows_of(source))
-    numbered = [(names.number(sequence), names.label_number(sequence)) for sequence in sequences]
-    if not numbered:
-        raise ValueError("source must hold at least one sequence; this one has none.")
+    """Return the sequences of a source as a reference; and, by sequence, the numbers of the labels that it may have."""
+    num_before = len(names)
+    sequence_numbers = []
     labels_of: dict[int, set[int]] = {}
-    for number_of_sequence, label in numbered:
-        labels_of.setdefault(number_of_sequence, set()).add(label)
-    return of_source([number_of_sequence for number_of_sequence, _ in numbered], names, before), labels_of
+    for sequence in reader.of_source(_rows_of(source)):
+        sequence_number = names.number(sequence)
+        sequence_numbers.append(sequence_number)
+        labels_of.setdefault(sequence_number, set()).add(names.label_number(sequence))
+    if not sequence_numbers:
+        raise ValueError("source must hold at least one sequence; this one has none.")
+    return of_source(sequence_numbers, names, num_before), labels_of
 
 
 def _rows_of(source: Any) -> Iterator[Any]:
-    """Yield the samples of a source."""
+    """Yield the samples of a source: of a data set, of files, or of any collection."""
     source = opened(source)
-    in_arrow = hasattr(source, "with_format") and hasattr(source, "num_rows")
-    if in_arrow or (isinstance(source, list) and source and hasattr(source[0], "suffix")):
+    is_in_arrow = hasattr(source, "with_format") and hasattr(source, "num_rows")
+    are_files = isinstance(source, list) and source and isinstance(source[0], Path)
+    if is_in_arrow or are_files:
         for batch in batches(source):
             yield from batch.to_pylist()
     elif hasattr(source, "__getitem__") and hasattr(source, "__len__"):
-        for at in range(len(source)):
-            yield source[at]
+        for index in range(len(source)):
+            yield source[index]
     elif hasattr(source, "__iter__"):
-        yield from islice(source, None)
+        yield from source
     else:
         raise TypeError(f"source must be a file, a data set or samples, not {shown(source)}.")

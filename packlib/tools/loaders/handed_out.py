@@ -1,4 +1,7 @@
-"""What all ranks were handed out in an epoch, counted, and what it is compared with."""
+"""What all ranks were handed out in an epoch, counted, and what it is compared with.
+
+A sequence is known by its number in `SequenceNames`.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +12,9 @@ import numpy as np
 from packlib.tools.loaders.passes import OnePass
 from packlib.tools.loaders.sequence_names import SequenceNames
 
-Steps = list[tuple[int, ...]]
+_FEW = 3  # different sequences; with so few, equal counts may be chance
+_BEGIN = 4  # first tokens by which candidates are looked up
+Steps = list[tuple[int, ...]]  # of one rank: the numbers of the sequences in each batch
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Epoch:
 
     @property
     def per_step(self) -> int:
-        """The most sequences of a step of all ranks."""
+        """The most sequences that all ranks together are handed out in a step."""
         return sum(max(map(len, rank_pass.steps), default=0) for rank_pass in self.passes)
 
 
@@ -46,7 +51,7 @@ def flat(steps: Iterable[tuple[int, ...]]) -> list[int]:
 
 
 def counted(orders: Iterable[Steps]) -> Counter[int]:
-    """Count each sequence in the steps of all ranks."""
+    """Return how often each sequence comes in the steps of all ranks."""
     return Counter(number for steps in orders for step in steps for number in step)
 
 
@@ -55,12 +60,12 @@ class Reference:
     """The sequences that an epoch should have, and how often.
 
     Attributes:
-        sentence: what that is taken from.
+        sentence: what the reference is taken from, for the report.
         expected: by number of a sequence, how often an epoch should have it.
-        whole: whether the reference is known as a whole, and not up to a limit of steps.
-        from_source: whether a source was given.
-        alias: for sequences that are no whole ones of the source, the one that they are made from.
-        repeated: how often one rank alone is handed out every sequence, if that is more than once.
+        whole: whether the reference has all sequences, and not those up to a limit of steps.
+        from_source: whether it is taken from a source, and not from epochs of one rank alone.
+        alias: for sequences that were cut or lengthened, the sequence of the source that they were made from.
+        repeated: how often one rank alone is handed out each sequence in an epoch; 1 if not all come equally often.
         half_known: whether the two epochs of the reference have less than half of their sequences in common.
     """
 
@@ -73,34 +78,32 @@ class Reference:
     half_known: bool = False
 
     def counts(self, orders: Iterable[Steps]) -> Counter[int]:
-        """Count each sequence of the reference in the steps, with the sequences that are made from it."""
+        """Return how often each sequence comes in the steps; one that was made from another counts as that one."""
         counts: Counter[int] = Counter()
         for number, times in counted(orders).items():
             counts[self.alias.get(number, number)] += times
         return counts
 
-    def positions(self, names: SequenceNames) -> list[int]:
-        """Return the numbers of its sequences, in the order of the source or as they came."""
+    def numbers(self, names: SequenceNames) -> list[int]:
+        """Return the numbers of its sequences, in the order of the source, or as they first came."""
         return sorted(self.expected, key=lambda number: names.rows.get(number, number))
 
     def seen(self, orders: Iterable[Steps], names: SequenceNames) -> np.ndarray:
-        """Return how often each sequence of the reference was handed out, in the reference's order."""
+        """Return how often each sequence came in the steps, in the order of `numbers`; int64, shape (sequences,)."""
         counts = self.counts(orders)
-        return np.array([counts[number] for number in self.positions(names)], np.int64)
+        return np.array([counts[number] for number in self.numbers(names)], np.int64)
 
 
 def of_one_rank(epochs: Sequence[Epoch]) -> Reference:
-    """Return the union of what one rank alone is handed out in these epochs."""
+    """Return a reference of all sequences that one rank alone is handed out in epochs 0 and 1."""
     counts_by_epoch = [counted(epoch.orders) for epoch in epochs]
     expected: Counter[int] = Counter()
     for counts in counts_by_epoch:
-        expected |= counts
-    times = set(expected.values())
-    repeated = times.pop() if len(times) == 1 and len(expected) > 3 else 1
-    common, least = (
-        (counts_by_epoch[0] & counts_by_epoch[1]).total(),
-        min(counts.total() for counts in counts_by_epoch),
-    )
+        expected |= counts  # the larger count of both epochs, since one may leave some out
+    distinct_counts = set(expected.values())
+    repeated = distinct_counts.pop() if len(distinct_counts) == 1 and len(expected) > _FEW else 1
+    in_both = (counts_by_epoch[0] & counts_by_epoch[1]).total()
+    in_smaller = min(counts.total() for counts in counts_by_epoch)
     size = f"{len(expected):,} different sequences"
     all_ended = all(epoch.ended for epoch in epochs)
     limit = "" if all_ended else ", which did not end within the limit of steps"
@@ -110,16 +113,17 @@ def of_one_rank(epochs: Sequence[Epoch]) -> Reference:
         all_ended,
         from_source=False,
         repeated=repeated,
-        half_known=all_ended and common < least / 2,
+        half_known=all_ended and in_both < in_smaller / 2,
     )
 
 
 def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Reference:
-    """Return the sequences of a source.
+    """Return a reference of all sequences of a source.
 
     Args:
-        rows: the number of the sequence of each row.
-        before: how many different sequences the loader had handed out before the source was read.
+        rows: the number of the sequence in each row.
+        before: how many different sequences the loader had handed out before the source was read; they have the
+            numbers below this.
     """
     for row, number in enumerate(rows):
         names.rows.setdefault(number, row)
@@ -130,22 +134,31 @@ def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Referen
 
 
 def _made_from(names: SequenceNames, unknown: list[int], expected: Counter[int]) -> dict[int, int]:
-    """Find for each unknown sequence the one of the source that it begins, or to which a token was added."""
-    if not unknown or names.first[unknown[0]].name is not None:
+    """Return, for sequences that are not in the source, the sequence of the source that they were made from.
+
+    A loader may cut a sequence, or add a token at one end or both, such as a mark. A sequence for which there is no
+    such origin, or for which there are several, is left out.
+
+    Args:
+        unknown: the numbers of the sequences that are not in the source.
+        expected: those of the source.
+    """
+    if not unknown or names.first[unknown[0]].name is not None:  # names tell without tokens
         return {}
-    by_begin: dict[tuple[int, ...], list[int]] = {}
+    by_begin: dict[tuple[int, ...], list[int]] = {}  # by the first tokens, to compare few candidates
     for number in expected:
-        by_begin.setdefault(tuple(names.first[number].tokens[:4].tolist()), []).append(number)
+        by_begin.setdefault(tuple(names.first[number].tokens[:_BEGIN].tolist()), []).append(number)
     made_from = {}
     for number in unknown:
         tokens = names.first[number].tokens
-        for part in (tokens, tokens[1:], tokens[:-1], tokens[1:-1]):
-            longer = [
+        for part in (tokens, tokens[1:], tokens[:-1], tokens[1:-1]):  # without the tokens that may have been added
+            origins = [
                 candidate
-                for candidate in by_begin.get(tuple(part[:4].tolist()), ())
+                for candidate in by_begin.get(tuple(part[:_BEGIN].tolist()), ())
                 if len(part) and np.array_equal(names.first[candidate].tokens[: len(part)], part)
             ]
-            if len(longer) == 1 and (len(part) == len(tokens) or len(names.first[longer[0]].tokens) == len(part)):
-                made_from[number] = longer[0]
+            is_cut = len(part) == len(tokens)
+            if len(origins) == 1 and (is_cut or len(names.first[origins[0]].tokens) == len(part)):
+                made_from[number] = origins[0]
                 break
     return made_from

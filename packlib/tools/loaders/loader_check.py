@@ -1,4 +1,4 @@
-"""What a check of a loader found: a verdict on each question, and how often each sequence was handed out."""
+"""The result of a check of a loader: a verdict on each question, and how often each sequence was handed out."""
 
 import json
 import os
@@ -51,6 +51,7 @@ class LoaderCheck:
         return {finding.question: finding.evidence for finding in self.findings if finding.verdict == NOT_ASKED}
 
     def __getitem__(self, question: str) -> Finding:
+        """Return the finding about a question, by its name."""
         return next(finding for finding in self.findings if finding.question == question)
 
     def __repr__(self) -> str:
@@ -64,6 +65,7 @@ class LoaderCheck:
 
     @property
     def _summary(self) -> str:
+        """The number of findings of each verdict, and the questions that are open, in words."""
         counts = Counter(finding.verdict for finding in self.findings)
         summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
         for verdict in (INCONCLUSIVE, NOT_ASKED):
@@ -72,21 +74,24 @@ class LoaderCheck:
         return summary
 
     def to_json(self) -> str:
-        """Return the findings as JSON text, with the sequences that an epoch lacks or has too often, by position."""
-        odd: dict[str, Any] = {}
+        """Return the findings as JSON text, with the sequences that an epoch lacks or has too often.
+
+        These are given by their indices in `expected`.
+        """
+        miscounted: dict[str, Any] = {}
         for epoch, counts in self.seen.items():
-            odd[epoch] = {
+            miscounted[epoch] = {
                 "never": np.flatnonzero(counts < self.expected).tolist(),
                 "too often": np.flatnonzero(counts > self.expected).tolist(),
             }
-        found = {
+        report = {
             "passed": self.passed,
             "reference": self.reference,
             "not_asked": self.not_asked,
             "findings": list(map(asdict, self.findings)),
-            "seen": odd,
+            "seen": miscounted,
         }
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return json.dumps(report, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""

@@ -1,4 +1,4 @@
-"""What `packlib check --loader` is told to check: a function of yours that makes a loader."""
+"""The target of `packlib check --loader`: a function of yours that makes a loader."""
 
 import os
 import sys
@@ -9,28 +9,35 @@ from typing import Any
 from packlib.tools.check.check_targets import function_of
 
 
-def check_target(target: str, *, tell: Callable[..., None], **asked: Any) -> tuple[str, str, bool | None]:
-    """Run `check_loader` on the function that "module:function" or "file.py:function" names, in its own process.
+def check_target(target: str, *, tell: Callable[..., None], **options: Any) -> tuple[str, str, bool | None]:
+    """Run `check_loader` on the function that "module:function" or "file.py:function" names.
+
+    The command calls this in a process of its own.
 
     Args:
-        tell: gets what is waited for, and for how many seconds at most; None once that came.
+        tell: a function that is called with what the check waits for, and for how many seconds at most; and with None
+            once the wait is over.
+        options: of `check_loader`.
 
     Returns:
-        What was found in words and as JSON, and `LoaderCheck.passed`.
+        The findings in words and as JSON, and `LoaderCheck.passed`.
 
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check.
     """
-    before = sys.path[:]
+    path_before = sys.path[:]
     file = Path(target.rpartition(":")[0])
-    sys.path[:0] = [os.getcwd(), *([str(file.resolve().parent)] if file.suffix == ".py" else [])]
+    folders = [os.getcwd()]  # where the function's own imports are looked for first
+    if file.suffix == ".py":
+        folders.append(str(file.resolve().parent))
+    sys.path[:0] = folders
     try:
         make = function_of(target)
         from packlib.tools.loaders.checking import check_loader  # loads torch, which a refusal does not need
         from packlib.tools.loaders.passes import Caller
 
         Caller.tell = staticmethod(tell)
-        check = check_loader(make, **asked)
+        check = check_loader(make, **options)
         return repr(check), check.to_json(), check.passed
     finally:
-        sys.path[:] = before
+        sys.path[:] = path_before

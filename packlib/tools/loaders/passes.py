@@ -21,10 +21,11 @@ from packlib.arguments import one_line, shown
 from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.sequence_names import SequenceNames
 
-STEPS = "steps"  # what make says where its state is the number of steps
+STEPS = "steps"  # the word that `make` returns beside a loader whose state is the number of steps
 _SEED = 1234  # of all generators when a run begins, as after set_seed
-_LOOKED_AT = 8  # batches in which the token of padding is looked for
-_NOTHING = object()
+_LOOKED_AT = 8  # first batches in which the token of padding is looked for
+_NO_BATCH = object()  # in place of a batch at the end of a loader
+# Where files begin whose lines no error names: code that was compiled from text, packlib, and what pip installed.
 _INSTALLED = ("<", str(Path(__file__).parents[2]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
 
 
@@ -40,12 +41,12 @@ class OnePass(NamedTuple):
     """The batches that one rank was handed out in one epoch.
 
     Attributes:
-        steps: the numbers of the sequences in each batch.
-        labels: the numbers of the labels of these sequences, below 0 where there are none to compare.
+        steps: for each batch, the numbers of its sequences in `SequenceNames`.
+        labels: for each batch, the numbers of the labels of its sequences, below 0 where there are none to compare.
         ended: whether the loader came to its end, and was not left at the limit of steps.
-        states: the saved state after so many steps.
+        states: by number of steps of this pass, the state of the loader after these steps, pickled.
         unsaved: why no state could be saved; empty if one could, or none was asked for.
-        blank: the steps whose batch has rows of padding alone.
+        blank: the indices of the steps whose batch has rows of padding alone.
     """
 
     steps: list[tuple[int, ...]]
@@ -61,26 +62,28 @@ class Caller:
 
     Args:
         make: `make(rank, ranks, epoch, state=None)`, or `make(epoch, state=None)`.
-        most: steps of a pass at most.
+        most_steps: the most steps of a pass.
         time_limit: seconds that a call of `make` or the next batch may take.
     """
 
-    tell: Callable[..., None] = staticmethod(lambda doing, seconds=0.0: None)  # for whoever watches this process
+    # Called with what is waited for and the seconds that it may take, and with None after it. The command, which
+    # watches this process from another one, puts a function of its own here.
+    tell: Callable[..., None] = staticmethod(lambda doing, seconds=0.0: None)
 
     def __init__(
-        self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
+        self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most_steps: int, time_limit: float
     ) -> None:
         self.make = make
         self.reader = reader
         self.names = names
-        self.most = most
+        self.most_steps = most_steps
         self.time_limit = time_limit
-        self._looked = False
-        self._others = set(multiprocessing.active_children())  # processes that no loader of ours has started
+        self._has_looked = False
+        self._other_processes = set(multiprocessing.active_children())  # that no loader of ours has started
 
     @property
     def takes_states(self) -> bool:
-        """Return True if `make` has an argument for a state."""
+        """Return True if `make` can be called with a state as its last argument."""
         return self._takes(0, None) if self.asks_process else self._takes(0, 1, 0, None)
 
     @property
@@ -94,12 +97,17 @@ class Caller:
             inspect.signature(self.make).bind(*arguments)
         except TypeError:
             return False
-        except ValueError:  # of a builtin: it is tried
+        except ValueError:  # a builtin without a signature: calling it will tell
             return True
         return True
 
     def epochs(self, rank: int, ranks: int, numbers: Collection[int], save: Collection[int] = ()) -> list[OnePass]:
-        """Let one rank begin a run, and take its epochs in order, with states saved after some steps."""
+        """Let one rank begin a run, and take its epochs in order.
+
+        Args:
+            numbers: of the epochs.
+            save: the numbers of steps in an epoch after which the state is saved.
+        """
         with new_process():
             return [self.one_pass(rank, ranks, epoch, save=save) for epoch in numbers]
 
@@ -112,220 +120,250 @@ class Caller:
         save: Collection[int] = (),
         done: int = 0,
     ) -> OnePass:
-        """Take one epoch of one rank, or what is left of it after `state`.
+        """Take one epoch of one rank, or the rest of it after `state`.
 
         Args:
-            save: after how many steps of this pass its state is saved.
+            state: what was saved in an earlier pass; None begins the epoch.
+            save: the numbers of steps of this pass after which its state is saved.
             done: steps of the epoch before `state`.
         """
-        whose = () if self.asks_process else (rank, ranks)
-        arguments = [str(value) for value in (*whose, epoch)] + ["state"] * (state is not None)
-        call_in_words = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
+        rank_arguments = () if self.asks_process else (rank, ranks)
+        arguments = [str(value) for value in (*rank_arguments, epoch)] + ["state"] * (state is not None)
+        call = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
         with _as_rank(rank, ranks) if self.asks_process else nullcontext():
-            return self._one_pass(call_in_words, ranks, (*whose, epoch), state, save, done)
+            return self._one_pass(call, ranks, (*rank_arguments, epoch), state, save, done)
 
     def _one_pass(
         self,
-        what: str,
+        call: str,
         ranks: int,
         arguments: tuple[int, ...],
         state: bytes | None,
         save: Collection[int],
         done: int,
     ) -> OnePass:
-        with self._guarded(what, what):
-            given = () if state is None else (pickle.loads(state),)
-            loader, saves = _loader_and_state(self.make(*arguments, *given), what)
+        """Call `make` with these arguments, and read the batches of its loader.
+
+        Args:
+            call: the call of `make` in words, for errors.
+            arguments: of `make`, without the state.
+            state, save, done: as in `one_pass`.
+        """
+        with self._guarded(call, call):
+            state_argument = () if state is None else (pickle.loads(state),)
+            loader, state_source = _loader_and_state_source(self.make(*arguments, *state_argument), call)
         if ranks > 1:
-            _refuse_dispatched(loader, what)
-        with self._guarded(what, what):
-            batches = iter(loader)
+            _refuse_dispatched(loader, call)
+        with self._guarded(call, call):
+            own_batches = iter(loader)
+        batches: Iterator[Any] = own_batches
+        if not self._has_looked:
+            batches = self._look(own_batches, call)
+
         steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
         states = dict[int, bytes]()
         unsaved = ""
         ended = False
         blank = set[int]()
-        source: Iterator[Any] = batches
-        if not self._looked:
-            source = self._look(batches, what)
-        while done + len(steps) < self.most:
-            batch = self._next(source, what, done + len(steps))
-            if batch is _NOTHING:
+        while done + len(steps) < self.most_steps:
+            batch = self._next(batches, call, done + len(steps))
+            if batch is _NO_BATCH:
                 ended = True
                 break
-            with self._guarded(what, f"the batch at step {done + len(steps)} of {what}"):
-                numbers = self.names.numbers(self.reader.sequences(batch))
-                if not numbers[0] and self.reader.is_blank(batch):
+            with self._guarded(call, f"the batch at step {done + len(steps)} of {call}"):
+                sequence_numbers, label_numbers = self.names.numbers(self.reader.sequences(batch))
+                if not sequence_numbers and self.reader.is_blank(batch):
                     blank.add(len(steps))
-            steps.append(numbers[0])
-            labels.append(numbers[1])
+            steps.append(sequence_numbers)
+            labels.append(label_numbers)
             if len(steps) in save and not unsaved:
-                with self._guarded(what, f"the state of {what}"):
-                    states, unsaved = self._saved(states, loader, saves, len(steps), done)
-        if hasattr(batches, "close"):
+                with self._guarded(call, f"the state of {call}"):
+                    new_state, unsaved = _state_of(loader, state_source, done + len(steps))
+                if new_state is not None:
+                    states[len(steps)] = new_state
+        if hasattr(own_batches, "close"):
             with suppress(Exception):
-                batches.close()
+                own_batches.close()
         return OnePass(steps, labels, ended, states, unsaved, frozenset(blank))
 
-    def _look(self, batches: Iterator[Any], what: str) -> Iterator[Any]:
-        """Return the same batches, once the reader has seen what the first of them are padded with."""
-        first: list[Any] = []
-        while len(first) < _LOOKED_AT and (batch := self._next(batches, what, len(first))) is not _NOTHING:
-            first.append(batch)
-        with self._guarded(what, f"the batch at step 0 of {what}"):
-            self.reader.look(first)
-        self._looked = True
-        return chain(first, batches)
+    def _look(self, batches: Iterator[Any], call: str) -> Iterator[Any]:
+        """Let the reader find out how the first batches are padded; return all batches, these among them."""
+        first_batches: list[Any] = []
+        while len(first_batches) < _LOOKED_AT:
+            batch = self._next(batches, call, len(first_batches))
+            if batch is _NO_BATCH:
+                break
+            first_batches.append(batch)
+        with self._guarded(call, f"the batch at step 0 of {call}"):
+            self.reader.look(first_batches)
+        self._has_looked = True
+        return chain(first_batches, batches)
 
-    def _next(self, batches: Iterator[Any], what: str, step: int) -> Any:
-        with self._guarded(what, f"the batch at step {step} of {what}"):
-            return next(batches, _NOTHING)
-
-    def _saved(
-        self, states: dict[int, bytes], loader: Any, saves: Any, steps: int, done: int
-    ) -> tuple[dict[int, bytes], str]:
-        """Return the states with that after so many steps, or why there is none."""
-        if saves == STEPS:
-            return {**states, steps: pickle.dumps(done + steps)}, ""
-        ask = saves or getattr(loader, "state_dict", None)
-        if ask is None:
-            return states, "the loader has no state_dict(), and make returns no state beside it"
-        try:
-            state = ask()
-        except (AttributeError, NotImplementedError) as error:  # as accelerate's loaders without a stateful one
-            if saves is not None:
-                raise
-            return states, f"state_dict() of the loader raised {type(error).__name__}"
-        try:
-            return {**states, steps: pickle.dumps(state)}, ""
-        except Exception as error:
-            raise ValueError(f"it cannot be pickled: {one_line(str(error), 200)}") from error
+    def _next(self, batches: Iterator[Any], call: str, step: int) -> Any:
+        """Return the next batch, that of this step of the epoch; `_NO_BATCH` if there is none."""
+        with self._guarded(call, f"the batch at step {step} of {call}"):
+            return next(batches, _NO_BATCH)
 
     @contextmanager
-    def _guarded(self, what: str, doing: str) -> Iterator[None]:
-        """Say in one sentence what was hung or raised."""
+    def _guarded(self, call: str, doing: str) -> Iterator[None]:
+        """Let a block of code raise one sentence if it fails or takes longer than the time limit.
+
+        Args:
+            call: the call of `make`, in words.
+            doing: what the block waits for, in words: this call, a batch or a state.
+        """
         try:
             self.tell(doing, self.time_limit)
-            with _within(self.time_limit, self._others):
+            with _within(self.time_limit, self._other_processes):
                 yield
         except _OutOfTime:
-            took = f"within {self.time_limit:g} seconds"
-            complaint = f"{doing} did not come {took}" if doing != what else f"{what} did not return {took}"
+            limit = f"within {self.time_limit:g} seconds"
+            complaint = f"{doing} did not come {limit}" if doing != call else f"{call} did not return {limit}"
             raise LoaderHungError(f"{complaint}: a worker or the loader hangs. See --time-limit.") from None
         except (Exception, SystemExit) as error:
             complaint = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
-            talks = " A loader whose ranks talk to each other is checked with --ranks 1." * (
-                "process group" in complaint
-            )
-            raise LoaderRaisedError(f"{doing} raised {complaint}{_place(error)}.{talks}") from error
+            cure = ""
+            if "process group" in complaint:
+                cure = " A loader whose ranks talk to each other is checked with --ranks 1."
+            raise LoaderRaisedError(f"{doing} raised {complaint}{_place(error)}.{cure}") from error
         finally:
             self.tell(None)
 
 
 def _place(error: BaseException) -> str:
-    """Name the line of the caller that raised, such as " (my_data.py, line 7)"; empty if installed code did."""
-    theirs = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_INSTALLED)
-    ]
-    return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+    """Return the last line outside of installed code that led to an error, such as " (my_data.py, line 7)", or ""."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    return f" ({Path(own_frames[-1].filename).name}, line {own_frames[-1].lineno})" if own_frames else ""
 
 
-def _loader_and_state(made: Any, what: str) -> tuple[Any, Any]:
-    """Part what `make` returned into the loader and what saves its state: a function, "steps", or None."""
-    loader, saves = made, None
+def _loader_and_state_source(made: Any, call: str) -> tuple[Any, Any]:
+    """Part what `make` returned into the loader and the source of its state.
+
+    The source is a function that returns the state, the word "steps", or None if the loader alone was returned.
+    """
+    loader, state_source = made, None
     if isinstance(made, tuple) and len(made) == 2 and (made[1] == STEPS or callable(made[1])):
-        loader, saves = made
+        loader, state_source = made
     if not hasattr(loader, "__iter__"):
         raise TypeError(
-            f'{what} must return an iterable of batches, or a pair of it and a function that gives its state or "steps"'
+            f'{call} must return an iterable of batches, or a pair of it and a function that gives its state or "steps"'
             f", not {shown(made)}."
         )
-    return loader, saves
+    return loader, state_source
 
 
-def _refuse_dispatched(loader: Any, what: str) -> None:
+def _state_of(loader: Any, state_source: Any, steps: int) -> tuple[bytes | None, str]:
+    """Return the state of a loader, pickled, or None; and why there is none, or "".
+
+    Args:
+        state_source: as `_loader_and_state_source` returned it.
+        steps: of the epoch until now.
+    """
+    if state_source == STEPS:
+        return pickle.dumps(steps), ""
+    state_dict = state_source or getattr(loader, "state_dict", None)
+    if state_dict is None:
+        return None, "the loader has no state_dict(), and make returns no state beside it"
+    try:
+        state = state_dict()
+    except (AttributeError, NotImplementedError) as error:  # as accelerate's loaders without a stateful one
+        if state_source is not None:
+            raise
+        return None, f"state_dict() of the loader raised {type(error).__name__}"
+    try:
+        return pickle.dumps(state), ""
+    except Exception as error:
+        raise ValueError(f"it cannot be pickled: {one_line(str(error), 200)}") from error
+
+
+def _refuse_dispatched(loader: Any, call: str) -> None:
     """Raise a LoaderRaisedError for a loader of accelerate whose ranks get their batches from rank 0."""
     if any(kind.__name__ == "DataLoaderDispatcher" for kind in type(loader).__mro__):
         raise LoaderRaisedError(
-            f"{what} returned a loader of accelerate with dispatch_batches=True, whose ranks must run at the same "
+            f"{call} returned a loader of accelerate with dispatch_batches=True, whose ranks must run at the same "
             "time: check it with ranks=1 (--ranks 1)."
         )
 
 
 @contextmanager
 def new_process() -> Iterator[None]:
-    """Seed the generators of random numbers in here as in a new process; afterwards they are as before."""
+    """Seed all generators of random numbers for a block of code, as in a new process; after it they are as before."""
     import torch
 
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  loaders use them
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()  # noqa: NPY002  loaders use it
+    torch_state = torch.get_rng_state()
     random.seed(_SEED)
     np.random.seed(_SEED)  # noqa: NPY002
     torch.manual_seed(_SEED)
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002
-        torch.set_rng_state(before[2])
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        torch.set_rng_state(torch_state)
 
 
 @contextmanager
 def _as_rank(rank: int, ranks: int) -> Iterator[None]:
-    """Show the process in here as one that torchrun has started, to whoever asks it or torch.distributed for its rank.
+    """Let this process look, to a block of code, like rank `rank` of `ranks` that torchrun has started.
 
-    There is no group: what sends something to another rank raises an error.
+    The environment and torch.distributed give that rank. There is no process group: sending something to another rank
+    raises an error.
     """
-    import torch.distributed as group
+    import torch.distributed as dist
 
-    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
-    answers = {"is_initialized": True, "get_rank": rank, "get_world_size": ranks}
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    answers = {"is_initialized": True, "get_rank": rank, "get_world_size": ranks}  # by function of torch.distributed
     environment = dict(os.environ)
-    functions = {name: getattr(group, name) for name in answers}
-    os.environ |= {name: str(value) for name, value in names.items()}
+    functions = {name: getattr(dist, name) for name in answers}
+    os.environ |= {name: str(value) for name, value in variables.items()}
     for name, value in answers.items():
-        setattr(group, name, lambda *_, answer=value, **options: answer)
+        setattr(dist, name, lambda *_, answer=value, **options: answer)
     try:
         yield
     finally:
         for name, function in functions.items():
-            setattr(group, name, function)
-        for name in names:
+            setattr(dist, name, function)
+        for name in variables:
             os.environ.pop(name, None)
-        os.environ |= {name: environment[name] for name in names if name in environment}
+        os.environ |= {name: environment[name] for name in variables if name in environment}
 
 
 class _OutOfTime(BaseException):
-    """The time is up: no Exception, which loaders catch."""
+    """The time limit is over. It is not an Exception, since loaders catch these."""
 
 
 @contextmanager
-def _within(seconds: float, others: Collection[Any]) -> Iterator[None]:
-    """Raise `_OutOfTime` in here once so many seconds are over, and end all child processes but `others`.
+def _within(seconds: float, other_processes: Collection[Any]) -> Iterator[None]:
+    """Raise `_OutOfTime` in a block of code that takes longer, and end all child processes but `other_processes`.
 
-    Signals arrive in the main thread alone: in another one there is no limit.
+    Signals arrive in the main thread alone: in another thread there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(*_: object) -> None:
-        _kill(set(multiprocessing.active_children()) - set(others))
+        _kill(set(multiprocessing.active_children()) - set(other_processes))
         raise _OutOfTime
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # again and again, since destructors swallow what is raised
+    handler_before = signal.signal(signal.SIGALRM, stop)
+    # after that every second, since an error in a destructor is lost
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler_before)
 
 
 def _kill(workers: Collection[Any]) -> None:
-    """End workers that may not listen to less; PyTorch would raise an error of its own when it hears of it."""
-    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    """Kill processes, since workers that hang may not heed another signal."""
+    handler_before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's own would raise an error
     for worker in workers:
         worker.kill()
     for worker in workers:
         worker.join()
-    signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, handler_before or signal.SIG_DFL)

@@ -7,19 +7,22 @@ import numpy as np
 from packlib.arguments import one_line
 from packlib.tools.loaders.batch_sequences import OneSequence
 
-NO_LABELS = -1
-OTHER_TOKENS = -2  # than when it came first: where tokens are masked anew, so are the labels
-_SHOWN_TOKENS = 6  # of a sequence
-_SHOWN = 3  # sequences of a sentence
+# In place of a number of labels:
+NO_LABELS = -1  # the sequence has none
+OTHER_TOKENS = -2  # its tokens differ from when it first came: where they are masked anew, so are its labels
+_SHOWN_TOKENS = 6  # of a sequence, in a sentence
+_SHOWN = 3  # sequences in a sentence
 
 
 class SequenceNames:
-    """The number of each sequence: equal ones have the same.
+    """Gives numbers, from 0 up, to sequences and to their labels; equal ones have the same number.
+
+    With an id column, sequences with the same name are equal.
 
     Attributes:
-        rows: by number, the first row of the source that has this sequence; empty without a source.
-        first: by number, the sequence as it came first.
-        labels: the labels that were seen, by number.
+        rows: by number of a sequence, the first row of the source that has it; empty without a source.
+        first: by number, the sequence as it first came.
+        labels: by number of labels, the labels; those of whole numbers as int64.
     """
 
     def __init__(self) -> None:
@@ -33,7 +36,7 @@ class SequenceNames:
         return len(self.first)
 
     def number(self, sequence: OneSequence) -> int:
-        """Return the number of a sequence: a new one if none like it came before."""
+        """Return the number of a sequence: a new number if no equal sequence came before."""
         key = sequence.content if sequence.name is None else sequence.name
         number = self._numbers.setdefault(key, len(self.first))
         if number == len(self.first):
@@ -46,32 +49,33 @@ class SequenceNames:
             return NO_LABELS
         if self.first[self.number(sequence)].content != sequence.content:
             return OTHER_TOKENS
-        plain = np.asarray(sequence.labels)
-        plain = plain.astype(np.int64) if plain.dtype.kind in "iub" else plain
-        key = plain.tobytes() if plain.dtype != object else repr(plain.tolist()).encode()
+        labels = np.asarray(sequence.labels)
+        labels = labels.astype(np.int64) if labels.dtype.kind in "iub" else labels
+        key = labels.tobytes() if labels.dtype != object else repr(labels.tolist()).encode()
         number = self._labels.setdefault(key, len(self.labels))
         if number == len(self.labels):
-            self.labels.append(plain)
+            self.labels.append(labels)
         return number
 
     def numbers(self, sequences: Iterable[OneSequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the numbers of sequences and of their labels."""
-        listed = list(sequences)
-        return tuple(map(self.number, listed)), tuple(map(self.label_number, listed))
+        """Return the numbers of the sequences of a batch, and the numbers of their labels."""
+        batch = list(sequences)
+        return tuple(map(self.number, batch)), tuple(map(self.label_number, batch))
 
     def named(self, numbers: Sequence[int]) -> str:
-        """Return some sequences by row, name and first tokens, such as "row 3 (7 8 9 …)"."""
+        """Return the first of these sequences in words, such as "row 3 (7 8 9 …) and 4 more"."""
         first_few = ", ".join(map(self._named, list(numbers)[:_SHOWN]))
         more = len(numbers) - _SHOWN
         return first_few + (f" and {more:,} more" if more > 0 else "")
 
     def _named(self, number: int) -> str:
+        """Return a sequence in words: its row in the source, its name or its order of coming, and its first tokens."""
         sequence = self.first[number]
         tokens = sequence.tokens[:_SHOWN_TOKENS].tolist()
         dots = " …" if len(sequence.tokens) > _SHOWN_TOKENS else ""
-        begins = f"{' '.join(map(str, tokens))}{dots}"
+        first_tokens = f"{' '.join(map(str, tokens))}{dots}"  # empty if it is an image, say
         if number in self.rows:
-            return f"row {self.rows[number]:,}" + f" ({begins})" * bool(begins)
+            return f"row {self.rows[number]:,}" + (f" ({first_tokens})" if first_tokens else "")
         if sequence.name is not None:
             return f"id {one_line(sequence.name, 40)}"
-        return f"({begins})" if begins else f"sample {number:,} of those that came"
+        return f"({first_tokens})" if first_tokens else f"sample {number:,} of those that came"

@@ -1,7 +1,7 @@
 """The books of packing: the sequences, tokens and labels of a data set, and those of its packs.
 
-A label is a token that the model is trained to predict. The first token of a sequence is none, since nothing predicts
-it, but where labels are those of a masked model.
+A label is a token that the model is trained to predict. The first token of a sequence is no label, since nothing
+predicts it; only a masked model may have one there.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,22 @@ from packlib.packing.documents import CUTS
 
 @dataclass
 class Amounts:
-    """Counts of sequences, their tokens and their labels.
-
-    Attributes:
-        without_label: sequences without a label.
-    """
+    """Numbers of sequences, of their tokens, of their labels, and of the sequences `without_label`."""
 
     sequences: int = 0
     tokens: int = 0
     labels: int = 0
     without_label: int = 0
 
-    def add(self, lengths: np.ndarray, labels: np.ndarray) -> None:
-        """Count sequences, by the tokens and the labels of each."""
+    def add(self, lengths: np.ndarray, label_counts: np.ndarray) -> None:
+        """Add sequences, each with its number of tokens and its number of labels."""
         self.sequences += len(lengths)
         self.tokens += int(lengths.sum())
-        self.labels += int(labels.sum())
-        self.without_label += int(np.count_nonzero(labels == 0))
+        self.labels += int(label_counts.sum())
+        self.without_label += int(np.count_nonzero(label_counts == 0))
 
     def __iadd__(self, other: "Amounts") -> "Amounts":
+        """Add other amounts to these."""
         for name, value in asdict(other).items():
             setattr(self, name, getattr(self, name) + value)
         return self
@@ -47,45 +44,45 @@ class Amounts:
 
 @dataclass
 class Books:
-    """Counts of a data set, and of what its packs have of it.
+    """Amounts in a data set, and in its packs.
 
     Attributes:
-        data: of the data set.
-        packed: of the packs.
-        kept_by_rule: how many labels each rule for sequences that are too long keeps.
-        left_out: sequences (or parts of split ones) that were left out, since they have no label.
+        data: amounts in the data set.
+        packed: amounts in the packs.
+        labels_kept_by_rule: how many labels each rule for sequences that are too long keeps.
+        left_out: number of sequences (or parts of split ones) that were left out, since they have no label.
         labeled: whether there are labels at all.
-        packs_without_label: of the packs, once they are made.
+        packs_without_label: number of such packs, 0 until packs are made.
     """
 
     data: Amounts = field(default_factory=Amounts)
     packed: Amounts = field(default_factory=Amounts)
-    kept_by_rule: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CUTS, 0))
+    labels_kept_by_rule: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CUTS, 0))
     left_out: int = 0
     labeled: bool = True
     packs_without_label: int = 0
 
     def add(self, other: "Books") -> None:
-        """Count what another process has read."""
+        """Add the books of what another process has read; neither has packs yet."""
         self.data += other.data
         self.packed += other.packed
         self.left_out += other.left_out
-        for rule, labels in other.kept_by_rule.items():
-            self.kept_by_rule[rule] += labels
+        for rule, labels in other.labels_kept_by_rule.items():
+            self.labels_kept_by_rule[rule] += labels
 
     def as_dict(self) -> dict[str, Any]:
         """Return the books as JSON has them; None for what is unknown without labels."""
-        known = {
-            "labels_kept_by_rule": self.kept_by_rule,
+        books: dict[str, Any] = {"data": self.data.as_dict(self.labeled), "packed": self.packed.as_dict(self.labeled)}
+        about_labels = {
+            "labels_kept_by_rule": self.labels_kept_by_rule,
             "packs_without_label": self.packs_without_label,
             "left_out_without_label": self.left_out,
         }
-        books: dict[str, Any] = {"data": self.data.as_dict(self.labeled), "packed": self.packed.as_dict(self.labeled)}
-        return books | (known if self.labeled else dict.fromkeys(known))
+        return books | (about_labels if self.labeled else dict.fromkeys(about_labels))
 
 
 def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
-    """Write the books as plain sentences.
+    """Return the books as plain sentences.
 
     Args:
         books: as `Books.as_dict` returns them.
@@ -117,4 +114,5 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
 
 
 def _share(part: int, total: int, noun: str) -> str:
+    """Return a part of a total in words, such as "1,234 of 5,678 tokens (21.7 %)"."""
     return f"{part:,} of {total:,} {noun} ({percent(part / total if total else 0.0)})"

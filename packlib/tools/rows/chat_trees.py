@@ -8,8 +8,9 @@ three sequences, each with the reasoning of its last turn alone:
     question 1, answer 1, question 2, reasoning 2, answer 2
     question 1, answer 1, question 2, answer 2, question 3, reasoning 3, answer 3
 
-Each is trained on in its last turn. They begin alike, so a chat is a tree (`packlib.packing.trees`). Where a template
-writes a history otherwise from turn to turn, its turns are no such tree: they are kept flat, and counted.
+Each has labels in its last turn alone. They begin alike, so a chat is a tree (`packlib.packing.trees`). A template may
+also write the history of a later turn otherwise. The turns of such a chat are no tree: they are kept **flat**, as
+sequences that share nothing, and the chat is counted.
 """
 
 import hashlib
@@ -18,6 +19,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +29,7 @@ import pyarrow.parquet as pq
 from packlib.arguments import one_of, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.batches import IGNORED
-from packlib.files import WORK, atomic_path, enough_memory, output_path, room_for, work_folder, write_text
+from packlib.files import atomic_path, enough_memory, output_path, room_for, work_folder
 from packlib.installed import __version__
 from packlib.packing import TreeRows, pack_trees
 from packlib.tools.rows import parquet_packs as folders
@@ -44,12 +46,14 @@ class Turns:
     """The turns of chats as sequences, in the order of the data.
 
     Attributes:
-        sequences, labels: tokens of each turn with its history; and its labels, -100 outside of its last turn.
-        groups: the chat of each, or a number of its own where it is kept flat.
-        chats: that were read.
-        flat: chats of which no two turns are shared, because the template writes the history otherwise.
-        dropped: turns that were too long.
-        unlabeled: turns of weight 0.
+        sequences, labels: for each turn the tokens of its history and of the turn itself; and their labels, -100 for
+            those of the history.
+        groups: for each turn the group of `pack_trees`, in which tokens may be shared: the number of the chat's row,
+            and 0; or, if the chat is kept flat, a number of the turn in place of the 0.
+        chats: number of chats that were read.
+        flat: number of chats kept flat: their turns share nothing, since the template writes the history otherwise.
+        dropped: number of turns that were too long.
+        unlabeled: number of turns of weight 0.
     """
 
     sequences: list[list[int]] = field(default_factory=list)
@@ -94,8 +98,8 @@ def pack_chat_trees(
         seed: of `pack_trees`.
 
     Returns:
-        What was made of how much: `rows`, at least `lower_bound`; `chats`, `turns`, `flat_chats`, `dropped_turns`,
-        `unlabeled_turns`; `tokens` and `unshared_tokens`; and `files_written`.
+        The numbers of `rows` and their `lower_bound`; of `chats`, `turns`, `flat_chats`, `dropped_turns` and
+        `unlabeled_turns`; of `tokens` in the rows, and `unshared_tokens` of all turns; and of `files_written`.
 
     Raises:
         TypeError, ValueError: naming the row and the message that do not fit.
@@ -116,58 +120,64 @@ def pack_chat_trees(
         if not turns.sequences:
             raise ValueError("The chats have no turn of the assistant that can be trained on.")
         rows = pack_trees(turns.sequences, turns.groups, max_length, seed=seed)
-        summary = _found(turns, rows)
+        summary = _summary(turns, rows)
         if packs_per_file is None:
-            with atomic_path(out, new=True) as partial:
-                _write(rows, turns, range(len(rows)), partial, progress)
+            with atomic_path(out, new=True) as path_of_part:
+                _write(rows, turns, range(len(rows)), progress, path_of_part)
             return summary | {"files_written": 1}
         options = {
             "packs_per_file": packs_per_file,
             "packlib": __version__,
             "thinking": thinking,
             "data": turns.digest(),
+            "max_length": max_length,
+            "overlong": overlong,
+            "seed": seed,
         }
-        options |= {"max_length": max_length, "overlong": overlong, "seed": seed}
         return summary | {"files_written": _into_folder(out, rows, turns, options, packs_per_file, progress)}
 
 
 def _into_folder(
     out: Path, rows: TreeRows, turns: Turns, options: dict[str, Any], rows_per_file: int, progress: bool | None
 ) -> int:
-    """Write files of `rows_per_file` rows, but for those that a run before has written; return how many it wrote."""
+    """Write files of `rows_per_file` rows, but for those that a run before has written; return how many are new.
+
+    Args:
+        options: all that the files depend on, for the record of the folder.
+    """
     with work_folder(out):
         folders.refuse_unknown_files(out)
         folders.refuse_another(out, options)
         if not (out / folders.RECORD).exists():
             folders.write_record(out, options, finished=False)
         starts = range(0, len(rows), rows_per_file)
-        names = [f"{number:05}-of-{len(starts):05}.parquet" for number in range(len(starts))]
-        recorded_digests = folders.digests_in(out)
-        digests = {name: folders.digest_of(out / name) for name in names if (out / name).exists()}
-        folders.refuse_changed(out, [name for name, digest in digests.items() if recorded_digests.get(name) != digest])
-        new = [(name, start) for name, start in zip(names, starts, strict=True) if name not in digests]
-        for name, start in new:
-            _write(rows, turns, range(start, min(start + rows_per_file, len(rows))), out / WORK / name, progress)
-            digests[name] = folders.digest_of(out / WORK / name)
-            write_text(out / folders.DIGESTS / name, digests[name])  # first: a file that is there is always known
-            (out / WORK / name).replace(out / name)
+        names = folders.file_names(len(starts))
+        digests = folders.digests_of_whole(out, names, folders.digests_in(out))
+        num_before = len(digests)
+        for name, start in zip(names, starts, strict=True):
+            if name not in digests:
+                row_numbers = range(start, min(start + rows_per_file, len(rows)))
+                write = partial(_write, rows, turns, row_numbers, progress)
+                digests[name] = folders.add_file(out, name, write)
         folders.write_record(out, options | {"files": dict(sorted(digests.items()))}, finished=True)
         shutil.rmtree(out / folders.DIGESTS, ignore_errors=True)
-        return len(new)
+        return len(digests) - num_before
 
 
-def _write(rows: TreeRows, turns: Turns, row_numbers: range, path: Path, progress: bool | None) -> None:
-    """Write some rows to a Parquet file, each column a list of 32-bit integers."""
-    laid = lay_trees(rows, turns.sequences, turns.labels, row_numbers)
+def _write(rows: TreeRows, turns: Turns, row_numbers: range, progress: bool | None, path: Path) -> None:
+    """Write some rows to a Parquet file: each value of a column is a list of 32-bit integers, that of one row."""
+    laid_rows = lay_trees(rows, turns.sequences, turns.labels, row_numbers)
+    bar = progress_bar(laid_rows, progress=progress, desc="writing", unit=" rows", total=len(row_numbers), delay=1)
     columns: dict[str, list] = {}
-    for row in progress_bar(laid, progress=progress, desc="writing", unit=" rows", total=len(row_numbers), delay=1):
+    for row in bar:
         for name, values in row.items():
             columns.setdefault(name, []).append(values)
     table = pa.table({name: pa.array(values, pa.list_(pa.int32())) for name, values in columns.items()})
     pq.write_table(table, path)
 
 
-def _found(turns: Turns, rows: TreeRows) -> dict[str, Any]:
+def _summary(turns: Turns, rows: TreeRows) -> dict[str, Any]:
+    """Return the numbers that `pack_chat_trees` returns, but for that of the files."""
     return {
         "rows": len(rows),
         "max_length": rows.max_length,
@@ -184,6 +194,7 @@ def _found(turns: Turns, rows: TreeRows) -> dict[str, Any]:
 
 
 def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progress: bool | None) -> Turns:
+    """Return the turns of all chats of a data set."""
     turns = Turns()
     with progress_bar(progress=progress, desc="reading", unit=" chats", delay=1) as bar:
         for chat, tools in _chats(dataset):
@@ -193,8 +204,8 @@ def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progres
 
 
 def _chats(dataset: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each chat, and the tools that its template is shown."""
-    row = 0
+    """Yield the messages of each chat, and the tools that the chat template is shown, or None."""
+    first_row = 0
     for batch in batches(dataset):
         names = batch.schema.names
         columns_there = [name for name in _COLUMNS if name in names]
@@ -205,31 +216,36 @@ def _chats(dataset: Any) -> Iterator[tuple[Any, Any]]:
             )
         chats = batch.column(columns_there[0]).to_pylist()
         tools = batch.column("tools").to_pylist() if "tools" in names else [None] * len(batch)
-        for number, chat in enumerate(chats, row):
-            yield as_messages(chat, columns_there[0], number), tools[number - row]
-        row += len(batch)
+        for row, (chat, tools_of_chat) in enumerate(zip(chats, tools, strict=True), first_row):
+            yield as_messages(chat, columns_there[0], row), tools_of_chat
+        first_row += len(batch)
 
 
 def _add_chat(turns: Turns, chat: list, tools: Any, tokenizer: Any, max_length: int, overlong: str) -> None:
-    """Add the turns of a chat; together if each history is what the turn before it was followed by."""
+    """Add the turns of a chat, in one group if each turn begins with the history of the turn before it.
+
+    Args:
+        chat: its messages, each with role and content.
+    """
     row = turns.chats
     turns.chats += 1
-    weights = message_weights(chat, row, True)
-    previous: tuple[list[int], list[int]] | None = None  # of the turn before: its tokens, and its history's
-    packed_turns, is_tree = list[tuple[list[int], list[int]]](), True
+    weights = message_weights(chat, row, True)  # by the number of each message of the assistant, which ends a turn
+    turn_before: list[int] | None = None
+    history_before: list[int] = []
+    packed_turns = list[tuple[list[int], list[int]]]()  # tokens and labels
+    is_tree = True
     for number, weight in weights.items():
-        history = apply_template(chat[:number], tools, tokenizer, row)["input_ids"] if number else []
-        prompt = (
-            apply_template(chat[:number], tools, tokenizer, row, add_generation_prompt=True)["input_ids"]
-            if number
-            else []
-        )
+        history: list[int] = []
+        prompt: list[int] = []  # the history, and what the template writes before an answer
+        if number:
+            history = apply_template(chat[:number], tools, tokenizer, row)["input_ids"]
+            prompt = apply_template(chat[:number], tools, tokenizer, row, add_generation_prompt=True)["input_ids"]
         tokens = apply_template(chat[: number + 1], tools, tokenizer, row)["input_ids"]
-        if previous is not None:
-            is_tree &= common_beginning(previous[0], tokens) >= len(previous[1])
-        previous = tokens, history
-        begin = common_beginning(prompt, tokens)
-        labels = [IGNORED] * begin + tokens[begin:]
+        if turn_before is not None:
+            is_tree &= common_beginning(turn_before, tokens) >= len(history_before)
+        turn_before, history_before = tokens, history
+        answer_begin = common_beginning(prompt, tokens)
+        labels = [IGNORED] * answer_begin + tokens[answer_begin:]
         if not weight:
             turns.unlabeled += 1
         elif len(tokens) > max_length and overlong == "drop":
@@ -242,7 +258,7 @@ def _add_chat(turns: Turns, chat: list, tools: Any, tokenizer: Any, max_length: 
         else:
             packed_turns.append((tokens, labels))
     turns.flat += not is_tree
-    for place, (tokens, labels) in enumerate(packed_turns):
+    for turn, (tokens, labels) in enumerate(packed_turns):
         turns.sequences.append(tokens)
         turns.labels.append(labels)
-        turns.groups.append((row, 0 if is_tree else place))
+        turns.groups.append((row, 0 if is_tree else turn))

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from packlib.arguments import one_line, shown
 from packlib.tools.rows.loss_masks import drop_option
 
-_PAIRS = [f"{answer}{of}" for answer in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
+_PAIRS = [f"{answer}{ending}" for answer in ("chosen", "rejected") for ending in ("", "_ids", "_input_ids")]
 _IMAGES = ["image", "images", "video", "videos", "pixel_values", "pixel_values_videos", "image_grid_thw"]
+# By column, what it belongs to, and why no pack can have that.
 _REFUSED = dict.fromkeys(_PAIRS, "pairs of answers, which a pack cannot keep together")
 _REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry")
 _REFUSED["seq_start_id"] = "rows that were packed for NeMo, which must be packed from their sequences"
@@ -23,8 +24,8 @@ class ColumnValues(NamedTuple):
     """The values of a column.
 
     Attributes:
-        values: all of them, laid end to end.
-        by_token: whether each token has one; else each sequence has one.
+        values: those of all tokens, or of all sequences, end to end.
+        by_token: whether each token has a value; else each sequence has one.
     """
 
     values: pa.Array
@@ -36,11 +37,11 @@ Columns: TypeAlias = dict[str, ColumnValues]
 
 @dataclass(frozen=True, eq=False)
 class BatchRows:
-    """The rows of a batch: where they are among all rows of the data set, and their tokens in the batch.
+    """The rows of a batch, whose tokens are laid end to end and counted over the batch.
 
     Attributes:
         first_row: number of the first of them in the data set.
-        lengths: tokens of each; int64, shape (rows,).
+        lengths: tokens of each row; int64, shape (rows,).
     """
 
     first_row: int
@@ -48,16 +49,16 @@ class BatchRows:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """The first token of each row, counted over the batch; int64, shape (rows,)."""
+        """The index of the first token of each row; int64, shape (rows,)."""
         return np.cumsum(self.lengths) - self.lengths
 
     def row_of(self, token: int) -> int:
-        """Return the number in the data set of the row that a token of the batch is in."""
+        """Return the number, in the data set, of the row that has the token of this index."""
         return self.first_row + int(np.searchsorted(np.cumsum(self.lengths), token, side="right"))
 
 
 class KnownColumns:
-    """The columns of the batches before, which are those of all batches.
+    """The names and types of columns in the batches until now; each later batch must have the same.
 
     Attributes:
         names: of the columns; empty before the first batch.
@@ -69,24 +70,30 @@ class KnownColumns:
         self.kinds = dict[str, pa.DataType]()
 
     def refuse_other_names(self, names: set[str], first_row: int) -> None:
-        """Raise a ValueError if this batch has other columns than those before."""
-        if odd := (self.names or names) ^ names:
-            where = f"from row {first_row:,} on" if min(odd) in names else f"before row {first_row:,}"
+        """Raise a ValueError if a batch that begins with this row has other columns than the batches before."""
+        in_some_rows = (self.names or names) ^ names
+        if in_some_rows:
+            name = min(in_some_rows)
+            where = f"from row {first_row:,} on" if name in names else f"before row {first_row:,}"
             raise ValueError(
-                f"The column {shown(min(odd))} is in some rows only ({where}); all rows must have it, or none: "
-                f"{drop_option(min(odd))}."
+                f"The column {shown(name)} is in some rows only ({where}); all rows must have it, or none: "
+                f"{drop_option(name)}."
             )
         self.names = names
 
     def refuse_another_kind(self, name: str, kind: pa.DataType, first_row: int) -> None:
-        """Raise a TypeError if a column of this batch has another type than before."""
+        """Raise a TypeError if a column has another type, in a batch that begins with this row, than before."""
         if (known_kind := self.kinds.setdefault(name, kind)) != kind:
             raise TypeError(
                 f"The column {shown(name)} holds {known_kind} at first, and {kind} from row {first_row} on."
             )
 
     def add(self, later: "KnownColumns", first_row: int) -> None:
-        """Take the columns that another process has read of the rows from `first_row` on; errors as above."""
+        """Add the columns that another process has read of the rows from `first_row` on.
+
+        Raises:
+            TypeError, ValueError: naming a column that has another type there, or is in some rows only.
+        """
         self.refuse_other_names(later.names, first_row)
         for name, kind in later.kinds.items():
             self.refuse_another_kind(name, kind, first_row)
@@ -153,6 +160,7 @@ def _refuse_unpackable(name: str, kind: pa.DataType) -> None:
 
 
 def _refuse_negative_tokens(input_ids: np.ndarray, rows: BatchRows) -> None:
+    """Raise a ValueError naming the first row with a token below 0."""
     is_negative = input_ids < 0
     if is_negative.any():
         token = int(is_negative.argmax())
@@ -163,7 +171,11 @@ def _refuse_negative_tokens(input_ids: np.ndarray, rows: BatchRows) -> None:
 
 
 def refuse_other_sizes(name: str, sizes: np.ndarray, rows: BatchRows) -> None:
-    """Raise a ValueError naming the first row whose list has another number of values than the row has tokens."""
+    """Raise a ValueError naming the first row whose list has another number of values than the row has tokens.
+
+    Args:
+        sizes: values in the list of each row; shape (rows,).
+    """
     differ = sizes != rows.lengths
     if differ.any():
         at = int(differ.argmax())
@@ -174,14 +186,18 @@ def refuse_other_sizes(name: str, sizes: np.ndarray, rows: BatchRows) -> None:
 
 
 def refuse_hidden_tokens(attention_mask: pa.Array, rows: BatchRows) -> None:
-    """Raise a ValueError naming the first row whose `attention_mask` is not 1 for all tokens."""
-    if not set(pc.min_max(attention_mask).as_py().values()) <= {1, None}:
+    """Raise a ValueError naming the first row whose `attention_mask` is not 1 for all tokens.
+
+    Args:
+        attention_mask: a value for each token of the batch.
+    """
+    if not set(pc.min_max(attention_mask).as_py().values()) <= {1, None}:  # None if the batch has no token
         row = rows.row_of(int((np.asarray(attention_mask) != 1).argmax()))
         raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
 
 
 def refuse_other_lists(name: str, kind: pa.DataType) -> None:
-    """Raise a TypeError unless a column of this type has lists of whole numbers; a mask of bool is one too."""
+    """Raise a TypeError unless a column of the Arrow type `kind` has lists of whole numbers; a mask may have bool."""
     may_be_bool = name not in ("input_ids", "labels")
     if not is_list(kind) or not (
         pa.types.is_integer(kind.value_type) or (may_be_bool and pa.types.is_boolean(kind.value_type))
@@ -192,7 +208,14 @@ def refuse_other_lists(name: str, kind: pa.DataType) -> None:
 def refuse_gaps(
     called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None, cure: str = ""
 ) -> None:
-    """Raise a ValueError that names the first row without a value; a row has one, or as many as `sizes` says."""
+    """Raise a ValueError that names the first row without a value, if a value is missing.
+
+    Args:
+        called: what has the values, at the beginning of the sentence, such as "The column 'score'".
+        values: of all rows, end to end.
+        sizes: how many values each row has; None if each has one.
+        cure: what to do about it, at the end of the sentence.
+    """
     if values.null_count:
         at = int(np.asarray(values.is_null()).argmax())
         row = at if sizes is None else int(np.searchsorted(np.cumsum(sizes), at, side="right"))
@@ -200,7 +223,7 @@ def refuse_gaps(
 
 
 def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
-    """Return the number of values in each row of a column of lists.
+    """Return the number of values in each row of a column of lists; int64, shape (rows,).
 
     Raises:
         ValueError: naming the first row without a list.
@@ -210,7 +233,7 @@ def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
 
 
 def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the count of numbers in each row of a column, and all numbers one after the other.
+    """Return how many numbers each row of a column of lists has, shape (rows,); and all numbers, end to end.
 
     Raises:
         TypeError, ValueError: naming the column, and the first row without a value.
@@ -223,7 +246,10 @@ def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarr
 
 
 def with_one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Make texts what Arrow has by default: pandas writes large ones, and other files of a data set need not."""
+    """Return a batch whose texts have the type `string`.
+
+    Files of one data set may have different types of text: pandas writes `large_string`.
+    """
     fields = [
         field.with_type(pa.string()) if pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
         else field
@@ -233,8 +259,10 @@ def with_one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of lists."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of texts, or of bytes."""
     return str(kind) in ("string", "large_string", "binary", "large_binary")

@@ -12,12 +12,12 @@ from packlib.tools.rows.column_values import BatchRows, Columns, ColumnValues
 
 
 class Pieces(NamedTuple):
-    """Pieces of the sequences of a batch, which are laid end to end.
+    """Pieces of the sequences of a batch. The sequences are laid end to end, and tokens are counted over the batch.
 
     Attributes:
-        sequences: of which sequence each is; int64, shape (pieces,).
-        starts: its first token, counted over the batch; int64, shape (pieces,).
-        sizes: its tokens; int64, shape (pieces,).
+        sequences: the sequence that each piece is cut from, by its index in the batch; int64, shape (pieces,).
+        starts: the first token of each piece; int64, shape (pieces,).
+        sizes: the number of tokens in each piece; int64, shape (pieces,).
     """
 
     sequences: np.ndarray
@@ -26,7 +26,7 @@ class Pieces(NamedTuple):
 
     @property
     def tokens(self) -> np.ndarray:
-        """All tokens of the pieces, counted over the batch, piece by piece."""
+        """The indices of all tokens in the pieces, piece by piece; int64, shape (tokens in pieces,)."""
         return ranges(self.starts, self.sizes)
 
     def chosen(self, is_chosen: np.ndarray) -> "Pieces":
@@ -34,15 +34,19 @@ class Pieces(NamedTuple):
         return Pieces(self.sequences[is_chosen], self.starts[is_chosen], self.sizes[is_chosen])
 
 
-def uncut(rows: BatchRows) -> Pieces:
+def uncut_pieces(rows: BatchRows) -> Pieces:
     """Return each sequence as one piece."""
     return Pieces(np.arange(len(rows.lengths)), rows.starts, rows.lengths)
 
 
 def pieces_by_rule(rows: BatchRows, max_length: float) -> dict[CutRule, Pieces]:
-    """Return what each rule leaves of the sequences; all are whole where none has over `max_length` tokens."""
+    """Return the pieces that each rule makes of the sequences; each is whole if none has over `max_length` tokens.
+
+    Args:
+        max_length: a whole number, or infinity.
+    """
     if not (rows.lengths > max_length).any():
-        return dict.fromkeys(CUTS, uncut(rows))
+        return dict.fromkeys(CUTS, uncut_pieces(rows))
     pieces = {}
     for rule, cut in CUTS.items():
         sequences, tokens_before, sizes = cut(rows.lengths, int(max_length))
@@ -51,7 +55,7 @@ def pieces_by_rule(rows: BatchRows, max_length: float) -> dict[CutRule, Pieces]:
 
 
 def columns_of(pieces: Pieces, columns: Columns) -> Columns:
-    """Return the columns of pieces: the values of their tokens, and for each piece what its sequence has."""
+    """Return the columns of pieces: the values of their tokens, and for each piece the value of its sequence."""
     tokens = pa.array(pieces.tokens)
     sequences = pa.array(pieces.sequences)
     return {

@@ -1,6 +1,6 @@
 """Masks of the loss: the columns of a data set that say which tokens are trained on, whoever wrote it.
 
-A column that packlib does not know, and that may say so, is asked about: nothing is trained on unasked.
+If a column that packlib does not know may be such a mask, an error asks what it means: packlib does not guess.
 """
 
 import re
@@ -16,7 +16,7 @@ from packlib.files import named
 
 MaskWord: TypeAlias = Literal["loss", "prompt", "next", "keep", "drop"]
 MASK_WORDS: tuple[MaskWord, ...] = get_args(MaskWord)
-# The names that transformers, TRL, verl, NeMo and others use, and what each mask means; all of packlib knows these.
+# The names that transformers, TRL, verl, NeMo and others use, and what each mask means.
 LOSS_MASKS: dict[str, MaskWord] = {
     "loss_mask": "loss",
     "completion_mask": "loss",
@@ -26,10 +26,11 @@ LOSS_MASKS: dict[str, MaskWord] = {
     "train_mask": "loss",
     "prompt_mask": "prompt",
 }
-UNTRAINED = {"loss": "0", "prompt": "1", "next": "0 at the token before"}  # what a mask has where nothing is trained
+# By word, the value of a mask for a token that is not trained on.
+UNTRAINED = {"loss": "0", "prompt": "1", "next": "0 at the token before"}
 _OTHER_MASKS = ("attention_mask", "special_tokens_mask", "token_type_ids")  # of 0 and 1 too, and not about the loss
-_WEIGHTS = re.compile(r"(^|_)weights?$", re.IGNORECASE)
-# What has one number for each sequence and says by its name which tokens are trained on.
+_WEIGHTS = re.compile(r"(^|_)weights?$", re.IGNORECASE)  # names of columns with the weight of each token
+# Names of columns with one number for each sequence that may say which tokens are trained on.
 _ABOUT_SEQUENCES = re.compile(
     r"(^|_)(weights?|train|training|trainable|trained_on"
     r"|(prompt|source|context|instruction|completion|answer|response)_?(len|length|size|start|end|tokens))s?$",
@@ -54,7 +55,7 @@ def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
 
 
 def may_be_a_mask(name: str) -> bool:
-    """Return whether a column with 0 and 1 for each token may be a mask of the loss, and packlib does not know it."""
+    """Return whether packlib does not know what a column of this name means, so that it may be a mask of the loss."""
     return name not in LOSS_MASKS and name not in _OTHER_MASKS
 
 
@@ -69,12 +70,16 @@ def is_about_sequences(name: str) -> bool:
 
 
 def mask_option(name: str, word: str) -> str:
-    """Return how the shell says what a column is."""
+    """Return the option of the shell for `masks={name: word}`."""
     return f"--mask {shlex.quote(name) if name.isprintable() else named(name)} {word}"
 
 
 def unknown_column(name: str, word: str, holder: str, columns_there: Iterable[str]) -> ValueError:
-    """Return the error for a word about a column that is not there."""
+    """Return the error for a word about a column that is not there.
+
+    Args:
+        holder: of the columns, such as "the data set".
+    """
     shell = _drop(name) if word == "drop" else mask_option(name, word)
     return ValueError(
         f"masks={{{name!r}: {word!r}}} ({shell}) names no column of {holder}; it has {listed(columns_there)}."
@@ -82,13 +87,14 @@ def unknown_column(name: str, word: str, holder: str, columns_there: Iterable[st
 
 
 def _drop(name: str) -> str:
-    """Write the shell's option that leaves a column out; names with a comma are in quotes."""
+    """Return the option of the shell that leaves a column out."""
+    # --drop takes several names as a line of CSV, in which a name with a comma or a quote is in quotes
     quoted = '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
     return f"--drop {shlex.quote(quoted) if name.isprintable() else named(name)}"
 
 
 def drop_option(name: str) -> str:
-    """Return how a column is left out, in Python and in the shell."""
+    """Return, for an error, how to leave a column out, in Python and in the shell."""
     shell = _drop(name)
     return f"leave it out by masks={{{name!r}: 'drop'}} ({shell})"
 
@@ -136,40 +142,50 @@ def trained_tokens(word: str, values: np.ndarray, starts: np.ndarray) -> np.ndar
 
     Args:
         word: "loss", "prompt" or "next".
-        values: of 0 and 1, shape (tokens,).
-        starts: the first token of each sequence, which no other predicts.
+        values: the mask, 0 or 1 for each token; shape (tokens,).
+        starts: the index of the first token of each sequence, which no other token predicts.
     """
     if word == "prompt":
         return values == 0
     if word == "loss":
         return values != 0
-    trained = np.roll(values != 0, 1)
-    trained[starts] = False
-    return trained
+    is_trained = np.roll(values != 0, 1)  # "next": each value is about the token behind it
+    is_trained[starts] = False
+    return is_trained
 
 
 def trained_in_row(row: Mapping[str, Any], tokens: int) -> np.ndarray | None:
-    """Return which tokens of a sequence all its known masks let be trained on; None if it has no mask."""
+    """Return which tokens of a sequence all its known masks let be trained on; bool, shape (tokens,).
+
+    Args:
+        row: the sequence, by column.
+        tokens: how many it has; a mask of another size is left out.
+
+    Returns:
+        None if it has no known mask.
+    """
+    first_token = np.zeros(1, int)  # its index
     masks = {name: np.asarray(row[name]) for name in LOSS_MASKS if name in row}
-    trained = [
-        trained_tokens(LOSS_MASKS[name], values, np.zeros(1, int))
+    trained_by_mask = [
+        trained_tokens(LOSS_MASKS[name], values, first_token)
         for name, values in masks.items()
         if values.shape == (tokens,)
     ]
-    return np.logical_and.reduce(trained) if trained else None
+    return np.logical_and.reduce(trained_by_mask) if trained_by_mask else None
 
 
 def first_disagreement(
     trained: Mapping[str, np.ndarray], named: set[str], starts: np.ndarray
 ) -> tuple[str, str, int] | None:
-    """Return two columns that disagree about a token, and the first such token; None if there is none.
+    """Return the names of two columns that disagree about a token, and the first such token; None if all agree.
 
     Columns that the caller has named may differ from one another: a token is then trained on where all say so. The
-    first token of a sequence is left out, since nothing predicts it.
+    first token of a sequence is not compared, since nothing predicts it.
 
     Args:
         trained: by column, which tokens it lets be trained on; bool, shape (tokens,).
-        starts: the first token of each sequence.
+        named: the columns that the caller has named.
+        starts: the index of the first token of each sequence.
     """
     disagreements = []
     for first_name, second_name in combinations(trained, 2):

@@ -33,19 +33,20 @@ class MaskReader:
     """Reads the masks of the loss in the batches of a data set, and counts what they leave to be trained on.
 
     Args:
-        named: what columns mean, in the caller's words.
+        named: by column, the caller's word for what it means.
 
     Attributes:
-        words: what each mask means, whether packlib or the caller knows it.
+        words: by column, the word for what it means, the caller's or packlib's own.
     """
 
     def __init__(self, named: Mapping[str, MaskWord]) -> None:
         self._named = named
         self.words: dict[str, MaskWord] = LOSS_MASKS | dict(named)
-        self._all_binary = dict[str, bool]()  # of each unknown column of numbers: were all of them 0 and 1?
-        self._first_token_counts = set[str]()  # masks that count the first tokens of each sequence
-        self._trained_tokens = dict[str, int]()  # that each mask leaves, and that all of them together leave
-        self._packed_tokens = dict[str, int]()  # how many of these are in the packs
+        self._all_binary = dict[str, bool]()  # by column with an unknown meaning: was each value until now 0 or 1?
+        self._prompt_lengths = set[str]()  # the masks with one number for each sequence, of its first tokens
+        # By mask, and by TRAINED for all masks together: how many tokens it lets be trained on,
+        self._trained_tokens = dict[str, int]()
+        self._packed_tokens = dict[str, int]()  # and how many of these are in the packs.
 
     @property
     def names(self) -> list[str]:
@@ -53,12 +54,14 @@ class MaskReader:
         return [name for name in self._trained_tokens if name != TRAINED]
 
     def is_mask(self, name: str) -> bool:
+        """Return whether a column of this name is a mask of the loss, in packlib's or the caller's words."""
         return self.words.get(name, "keep") != "keep"
 
     def ask_about(self, name: str, column: ColumnValues) -> None:
-        """Ask by a ValueError what a column is that may say what is trained on, by its name or by labels in it.
+        """Ask by a ValueError what a column means that is no mask, and may still say what is trained on.
 
-        A column of 0 and 1 is remembered until `ask`, since it may have other numbers in other rows.
+        Its name, a -100 in it, or numbers other than 0 and 1 decide at once. A column of 0 and 1 is remembered until
+        `ask`, since it may have other numbers in later rows.
         """
         kind = column.values.type
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
@@ -112,9 +115,9 @@ class MaskReader:
             raise TypeError(f"The column {shown(name)} must hold 0 and 1, not {column.values.type}.")
         if self._named.get(name) == "prompt" and not column.by_token:
             _refuse_no_counts(name, values, rows)
-            self._first_token_counts.add(name)
-            places = ranges(np.zeros_like(rows.lengths), rows.lengths)
-            return (places < np.repeat(values, rows.lengths)).astype(np.int8)
+            self._prompt_lengths.add(name)
+            positions = ranges(np.zeros_like(rows.lengths), rows.lengths)  # 0, 1, … in each row
+            return (positions < np.repeat(values, rows.lengths)).astype(np.int8)
         _refuse_not_binary(name, values, column.by_token, rows)
         if column.by_token:
             return values
@@ -134,32 +137,39 @@ class MaskReader:
         return agreed
 
     def _refuse_disagreement(self, trained: Trained, columns: Columns, rows: BatchRows) -> None:
+        """Raise a ValueError naming two masks, or a mask and the labels, that disagree, and the first token."""
         if "labels" in columns and columns["labels"].by_token:
             is_labeled = columns["labels"].values.to_numpy(zero_copy_only=False) != IGNORED
             trained = {"labels": is_labeled} | trained
         if disagreement := first_disagreement(trained, {*self._named, "labels"}, rows.starts):
             first_name, second_name, token = disagreement
             row = rows.row_of(token)
-            place = token - rows.starts[np.searchsorted(rows.starts, token, side="right") - 1]
+            position = token - rows.starts[row - rows.first_row]
             options = " ".join(
                 mask_option(name, self.words[name]) for name in (first_name, second_name) if name != "labels"
             )
             raise ValueError(
-                f"The columns {shown(first_name)} and {shown(second_name)} disagree in row {row} about token {place}: "
-                f"one of them trains on it, the other does not. Leave one out by masks={{{second_name!r}: 'drop'}} "
+                f"The columns {shown(first_name)} and {shown(second_name)} disagree in row {row} about token "
+                f"{position}: one of them trains on it, the other does not. Leave one out by "
+                f"masks={{{second_name!r}: 'drop'}} "
                 f"({mask_option(second_name, 'drop')}), or say what each mask means ({options}) to train on what both "
                 "train on."
             )
 
     def count_packed(self, trained: Trained, tokens: np.ndarray | None) -> None:
-        """Count the tokens in the packs that masks leave to be trained on; without `tokens`, all of the batch."""
+        """Count the tokens in the packs that each mask lets be trained on.
+
+        Args:
+            trained: by mask, and by TRAINED, which tokens of the batch it lets be trained on.
+            tokens: the indices of the tokens of the batch that are packed; None if all are.
+        """
         for name, is_trained in trained.items():
             packed = is_trained if tokens is None else is_trained[tokens]
             self._packed_tokens[name] = self._packed_tokens.get(name, 0) + int(np.count_nonzero(packed))
 
     def add(self, later: "MaskReader") -> None:
-        """Count the masks that another process has read."""
-        self._first_token_counts |= later._first_token_counts
+        """Add what another process has read of the masks in its part of the data."""
+        self._prompt_lengths |= later._prompt_lengths
         for name, all_binary in later._all_binary.items():
             self._all_binary[name] = self._all_binary.get(name, True) and all_binary
         for counts, later_counts in (
@@ -170,7 +180,10 @@ class MaskReader:
                 counts[name] = counts.get(name, 0) + tokens
 
     def finish(self, packed_tokens: int) -> dict[str, str]:
-        """Say of each mask where labels are -100, and for which share of the tokens in the packs.
+        """Return for each mask, in words, where labels are -100, and for which share of the tokens in the packs.
+
+        Args:
+            packed_tokens: number of tokens in the packs.
 
         Raises:
             ValueError: naming the mask, or the masks, that leave no token to be trained on.
@@ -183,8 +196,8 @@ class MaskReader:
                     f"The column {shown(name)} is {untrained_value} for all tokens, so that none would be trained on."
                 )
             share = percent(1 - self._packed_tokens[name] / max(1, packed_tokens))
-            is_count = name in self._first_token_counts
-            where = "for the first tokens that it counts" if is_count else f"where it is {untrained_value}"
+            is_length = name in self._prompt_lengths
+            where = "for the first tokens that it counts" if is_length else f"where it is {untrained_value}"
             became[name] = f"labels are -100 {where}, for {share} of the tokens"
         if self._trained_tokens.get(TRAINED) == 0:
             raise ValueError(f"No token is trained on by all of the columns {listed(self.names)}.")
@@ -192,10 +205,10 @@ class MaskReader:
 
 
 def _refuse_no_counts(name: str, counts: np.ndarray, rows: BatchRows) -> None:
-    """Raise a ValueError naming the first row whose number counts no tokens."""
-    is_odd = (counts < 0) | (counts != np.floor(counts))
-    if is_odd.any():
-        at = int(is_odd.argmax())
+    """Raise a ValueError naming the first row whose number is negative or not whole, so no number of tokens."""
+    is_wrong = (counts < 0) | (counts != np.floor(counts))
+    if is_wrong.any():
+        at = int(is_wrong.argmax())
         raise ValueError(
             f"{name} must count the first tokens of each row, not be {counts[at]} as in row {rows.first_row + at}."
         )
@@ -203,8 +216,8 @@ def _refuse_no_counts(name: str, counts: np.ndarray, rows: BatchRows) -> None:
 
 def _refuse_not_binary(name: str, values: np.ndarray, by_token: bool, rows: BatchRows) -> None:
     """Raise a ValueError naming the first row with a value that is neither 0 nor 1."""
-    is_odd = (values != 0) & (values != 1)
-    if is_odd.any():
-        at = int(is_odd.argmax())
+    is_wrong = (values != 0) & (values != 1)
+    if is_wrong.any():
+        at = int(is_wrong.argmax())  # the index of a token, or of a row
         row = rows.row_of(at) if by_token else rows.first_row + at
         raise ValueError(f"{name} must hold 0 and 1, not {values[at]} as in row {row}.")

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 Layout = Literal["packlib", "nemo"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-_NEMO_READS = "input_ids", "labels"  # and the masks of the loss
-_TOKENS = 1 << 19  # tokens that are written at once
+_NEMO_READS = "input_ids", "labels"  # the columns, beside the masks of the loss, that the layout of NeMo keeps
+_TOKENS_AT_ONCE = 1 << 19  # in a batch of rows that is written: half a million, so that little is in memory
 
 
 @overload
@@ -170,7 +170,7 @@ def pack_dataset(
             max_sequences_per_pack,
             overlong,
             labels,
-            100 if window is None else window,
+            100 if window is None else window,  # the default that the docstring names
             tokenizer=tokenizer,
             masks=masks,
             drop_unlabeled=drop_unlabeled,
@@ -188,15 +188,15 @@ def pack_dataset(
         drop_unlabeled=drop_unlabeled,
         second_budget=second_budget,
     )
-    columns = packing.columns(tokenizer)
+    reader = packing.reader(tokenizer)
     if cache_dir is None:
         cache_dir = Path(datasets.config.HF_DATASETS_CACHE) / "packlib"
     folder = output_path(path_of("cache_dir", cache_dir), folder=True)
     make_folders(folder)
-    spool = read(opened(dataset), folder, columns, wanted(progress))
-    path = folder / f"{_name_of(packing, spool, columns)}.arrow"
+    spool = read_sequences(opened(dataset), folder, reader, wanted(progress))
+    path = folder / f"{_cache_name(packing, spool, reader)}.arrow"
     if not path.exists():
-        packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
+        packing.write(StoredColumns([spool]), reader, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
         description = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=description))
@@ -213,22 +213,31 @@ def _refuse_for_a_stream(method: Any, plan: Any, second_budget: Any) -> None:
             raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
 
 
-def _name_of(packing: "PackingOptions", spool: Spool, columns: ColumnReader) -> str:
+def _cache_name(packing: "PackingOptions", spool: Spool, reader: ColumnReader) -> str:
     """Return the name in the cache of the packs of these sequences: a digest of all that they depend on."""
-    options = asdict(replace(packing, plan=None)) | {"plan": packing.plan and packing.plan.to_json()}
+    options = asdict(replace(packing, plan=None))
+    options["plan"] = packing.plan.to_json() if packing.plan else None
     # The books too: other data, cut, may be the same sequences.
-    text = json.dumps([__version__, options, spool.digest, columns.finish(), columns.books.as_dict()])
+    text = json.dumps([__version__, options, spool.digest, reader.finish(), reader.books.as_dict()])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
-    """Return the sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
+def read_sequences(
+    dataset: Any, folder: Path, reader: ColumnReader, progress: bool | None, shared: bool = False
+) -> Spool:
+    """Read all sequences of a data set into files.
+
+    Args:
+        dataset: as `opened` returns it.
+        folder: where the files are written.
+        shared: whether other processes read the files, too.
+    """
     spool = Spool(folder, shared)
-    several = isinstance(dataset, list) and len(dataset) > 1
+    has_several_files = isinstance(dataset, list) and len(dataset) > 1
     with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as bar:
-        for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
-            with _naming(origin if several else None):
-                spool.add(columns.read(batch))
+        for origin, batch in batches_with_origin(dataset, leave_out=reader.leave_out):
+            with _naming(origin if has_several_files else None):
+                spool.add(reader.read(batch))
             bar.update(len(batch))
     spool.finish()
     return spool
@@ -236,7 +245,7 @@ def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | Non
 
 @contextmanager
 def _naming(origin: Origin | None) -> Iterator[None]:
-    """Let an error about a row or a column name the file of several that it is in."""
+    """Let an error about a row or a column name the file that it is in; nothing is added where `origin` is None."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -287,15 +296,18 @@ class PackingOptions:
             object.__setattr__(self, name, value)
 
     def _check_layout(self) -> None:
+        """Check the layout: NeMo's needs labels."""
         one_of("layout", self.layout, LAYOUTS)
         if self.layout == "nemo" and self.labels is False:
             raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
 
     def _check_window(self) -> None:
+        """Check that a window, which packs in order, has neither method nor plan."""
         if self.window is not None and (self.method != "auto" or self.plan is not None):
             raise ValueError("method and plan must be left out with a window, which packs in order.")
 
     def _check_second_budget(self) -> None:
+        """Check a second budget, and that the other options fit it."""
         if self.second_budget is None:
             return
         column, budget = column_and_budget(self.second_budget)
@@ -312,6 +324,7 @@ class PackingOptions:
         object.__setattr__(self, "second_budget", (column, budget))
 
     def _check_plan(self) -> None:
+        """Check that a plan is one, and that the other options leave its choices to it."""
         if self.plan is None:
             return
         if not isinstance(self.plan, PackingPlan):
@@ -321,8 +334,8 @@ class PackingOptions:
         if self.method != "auto" or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def columns(self, tokenizer: Any) -> ColumnReader:
-        """Make the reader of the sequences that are packed."""
+    def reader(self, tokenizer: Any) -> ColumnReader:
+        """Return a reader that makes of a data set the sequences that are packed."""
         return ColumnReader(
             tokenizer,
             self.labels,
@@ -334,7 +347,7 @@ class PackingOptions:
         )
 
     def plan_of(self, stored: StoredColumns, progress: bool | None) -> PackingPlan | PairPacks:
-        """Return the plan that was given, or one that is made; with a second budget the packs themselves."""
+        """Return the plan of the options, or else make one; with a second budget return the packs themselves."""
         if self.second_budget is not None:
             column, budget = self.second_budget
             return pack_pairs(stored.lengths, stored.numbers(column), self.max_length, budget)
@@ -343,46 +356,59 @@ class PackingOptions:
     def write(
         self,
         stored: StoredColumns,
-        columns: ColumnReader,
+        reader: ColumnReader,
         path: Path,
-        writer: Callable,
+        open_file: Callable,
         progress: bool | None,
         new: bool = False,
-    ) -> dict:
-        """Plan all, and write it to one file, as `RowWriter.write` does; returns the description of the rows."""
-        rows = self.rows(stored, self.plan_of(stored, progress), columns)
+    ) -> dict[str, Any]:
+        """Plan all packs, and write them to one file; return the description that the file has.
+
+        Args:
+            reader: the one that read the sequences `stored`.
+            open_file, new: as in `RowWriter.write`.
+        """
+        rows = self.row_writer(stored, self.plan_of(stored, progress), reader)
         with rows.bar(len(rows.order), progress) as bar:
-            rows.write(rows.order, path, writer, bar, new)
+            rows.write(rows.order, path, open_file, bar, new)
         return rows.description
 
-    def rows(self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
-        """Return the rows of all packs, in their order."""
+    def row_writer(
+        self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, reader: ColumnReader
+    ) -> "RowWriter":
+        """Return the writer of the rows of all packs.
+
+        Args:
+            chosen_plan: what `plan_of` returned.
+            reader: the one that read the sequences `stored`.
+        """
         packs = self._packs(stored.lengths, chosen_plan)
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))
-        description = self._description(stored, chosen_plan, packs, columns)
+        description = self._description(stored, chosen_plan, packs, reader)
         return RowWriter(stored, packs, order, description, self.labels, self.layout)
 
     def _packs(self, lengths: np.ndarray, chosen_plan: PackingPlan | PairPacks) -> Packs:
+        """Return which sequences are in which pack."""
         if isinstance(chosen_plan, PairPacks):
             return chosen_plan
-        return self._in_order(lengths) if self.window else chosen_plan.assign(lengths, self.seed)
+        return self._packs_in_data_order(lengths) if self.window else chosen_plan.assign(lengths, self.seed)
 
     def _description(
-        self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, packs: Packs, columns: ColumnReader
+        self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, packs: Packs, reader: ColumnReader
     ) -> dict[str, Any]:
-        """Return what a reader of the rows may want to know, as JSON has it."""
-        became = columns.finish()
+        """Return what users of the rows may want to know, as JSON has it."""
+        became = reader.finish()
         if isinstance(chosen_plan, PairPacks):
             method, proof = "pack_pairs", chosen_plan.proven_by
         else:
             method = f"window {self.window}" if self.window else chosen_plan.method
             proof = str(chosen_plan.proof)
-        labels_of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
-        books = replace(columns.books, packs_without_label=int(np.count_nonzero(labels_of_packs == 0)))
+        label_counts = np.add.reduceat(stored.label_counts[packs.sample_ids], packs.offsets[:-1])  # of each pack
+        books = replace(reader.books, packs_without_label=int(np.count_nonzero(label_counts == 0)))
         if self.layout == "nemo":
-            nemo_reads = (*_NEMO_READS, *columns.masks)
+            nemo_reads = (*_NEMO_READS, *reader.masks)
             unread = {name: "left out, as NeMo reads it from no file" for name in became if name not in nemo_reads}
             became = became | unread
         description: dict[str, Any] = {
@@ -393,7 +419,7 @@ class PackingOptions:
             "max_length": self.max_length,
             "sequences": len(stored.lengths),
             "tokens": int(stored.lengths.sum()),
-            "overlong_sequences": columns.overlong,
+            "overlong_sequences": reader.overlong,
             "books": books.as_dict(),
             "columns": became,
         }
@@ -408,22 +434,23 @@ class PackingOptions:
             }
         return description
 
-    def _in_order(self, lengths: np.ndarray) -> Packs:
-        """Return the packs as a `StreamPacker` closes them."""
+    def _packs_in_data_order(self, lengths: np.ndarray) -> Packs:
+        """Pack sequences in the order of the data, each into one of `window` open packs, in the order of closing."""
         packer = StreamPacker(self.max_length, cast(int, self.window), self.max_sequences_per_pack)
-        packed = list(packer.pack(lengths.tolist()))
-        ids = np.fromiter(chain.from_iterable(packed), np.int64, len(lengths))
-        return Packs(ids, np.cumsum([0, *map(len, packed)]), lengths[ids], self.max_length)
+        ids_of_packs = list(packer.pack(lengths.tolist()))
+        sample_ids = np.fromiter(chain.from_iterable(ids_of_packs), np.int64, len(lengths))
+        return Packs(sample_ids, np.cumsum([0, *map(len, ids_of_packs)]), lengths[sample_ids], self.max_length)
 
     def _plan(self, histogram: LengthHistogram, progress: bool | None) -> PackingPlan:
+        """Make a plan by the method of the options; with a window, one that only proves a lower bound."""
         depth = self.max_sequences_per_pack
-        if self.window:  # the packs are those of `_in_order`: this plan only proves how few packs there can be
+        if self.window:  # the packs are those of `_packs_in_data_order`
             return make_plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
         if self.method not in ("auto", "optimal"):
             return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
         with progress_bar(progress=progress, desc="planning", unit=" rounds", delay=1) as rounds:
 
-            def show(progress_now: Any) -> None:
+            def show(progress_now: Any) -> None:  # after each round of the search
                 rounds.set_postfix(packs=progress_now.num_packs, at_least=progress_now.lower_bound, refresh=False)
                 rounds.update()
 
@@ -434,11 +461,14 @@ class PackingOptions:
 
 @dataclass(frozen=True, eq=False)
 class RowWriter:
-    """Rows that can be written, any of them in any file.
+    """Writes packs as rows, any of them to any file.
 
     Attributes:
-        order: the packs as the rows have them.
-        description: what a reader of a file may want to know, which is in its schema.
+        stored: the sequences in the packs.
+        order: the numbers of the packs in the order of their rows; int64, shape (packs,).
+        description: what users of a file may want to know; the metadata of its schema has it as JSON.
+        labels: whether labels are made where the data has none.
+        layout: "packlib", or "nemo" for the columns that NeMo reads.
     """
 
     stored: StoredColumns
@@ -449,53 +479,60 @@ class RowWriter:
     layout: Layout = "packlib"
 
     def bar(self, total: int, progress: bool | None) -> Any:
-        """Return a bar of packs."""
+        """Return a progress bar that counts packs up to `total`."""
         return progress_bar(progress=progress, desc="packing", unit=" packs", total=total, delay=1)
 
-    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
-        """Write the rows of the packs of `order` to a file, whole or not at all.
+    def write(self, order: np.ndarray, path: Path, open_file: Callable, bar: Any, new: bool = False) -> None:
+        """Write the rows of some packs to a file, whole or not at all.
 
         Args:
+            order: the numbers of these packs, row after row; at least one.
+            open_file: `pyarrow.parquet.ParquetWriter` or `pyarrow.ipc.new_stream`.
             new: whether a file that is already there is an error; or else it is replaced.
         """
-        rows = self._batches(order)
-        first_batch = next(rows)
+        batches = self._batches(order)
+        first_batch = next(batches)  # the columns of the file are those that it has
         schema = first_batch.schema.with_metadata({"packlib": json.dumps(self.description)})
-        with atomic_path(path, new) as partial, writer(str(partial), schema) as file:
-            for batch in chain([first_batch], rows):
+        with atomic_path(path, new) as partial, open_file(str(partial), schema) as file:
+            for batch in chain([first_batch], batches):
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
                 bar.update(len(batch))
 
     def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Yield the packs of this order, about half a million tokens at a time."""
-        packs_at_once = max(1, _TOKENS // self.packs.max_length)
+        packs_at_once = max(1, _TOKENS_AT_ONCE // self.packs.max_length)
         for at in range(0, len(order), packs_at_once):
             yield self._rows(order[at : at + packs_at_once])
 
     def _rows(self, pack_numbers: np.ndarray) -> pa.RecordBatch:
-        """Return the rows of packs: the sequences of each laid end to end."""
-        first_samples = self.packs.offsets[pack_numbers]
-        sizes = self.packs.offsets[pack_numbers + 1] - first_samples
-        sequences = self.packs.sample_ids[ranges(first_samples, sizes)]
+        """Return the rows of packs: the sequences of each laid end to end.
+
+        For the packs with sequences of 5 and 3 tokens, and of 2 tokens, `starts` are 0, 5, 8 and `ends` 5, 8, 10.
+        Row i has the sequences from `sequence_offsets[i]` to `sequence_offsets[i + 1]`, so these are 0, 2, 3; and the
+        tokens from `token_offsets[i]` to `token_offsets[i + 1]`, so these are 0, 8, 10.
+        """
+        offsets = self.packs.offsets
+        depths = offsets[pack_numbers + 1] - offsets[pack_numbers]  # sequences in each pack
+        sequences = self.packs.sample_ids[ranges(offsets[pack_numbers], depths)]
         lengths = self.stored.lengths[sequences]
         ends = np.cumsum(lengths)
         starts = ends - lengths
-        sequence_offsets = np.concatenate([[0], np.cumsum(sizes)])
-        token_offsets = np.concatenate([[0], ends])[sequence_offsets]
+        sequence_offsets = np.append(0, np.cumsum(depths))
+        token_offsets = np.append(0, ends)[sequence_offsets]
 
         columns = with_labels(self.stored.take(sequences), starts, self.labels)
         if self.layout == "nemo":
             columns = nemo_columns(columns, ends)
-            starts_in_row = starts - np.repeat(token_offsets[:-1], sizes)
+            starts_in_row = starts - np.repeat(token_offsets[:-1], depths)
             columns["seq_start_id"] = ColumnValues(pa.array(starts_in_row.astype(np.int32)), by_token=False)
         else:
             positions = np.arange(ends[-1], dtype=np.int32) - np.repeat(starts.astype(np.int32), lengths)
-            position_type = np.int16 if self.packs.max_length < 1 << 15 else np.int32
+            position_type = np.int16 if self.packs.max_length < 1 << 15 else np.int32  # the smallest that holds them
             columns["position_ids"] = ColumnValues(pa.array(positions.astype(position_type)), by_token=True)
             columns["seq_lengths"] = ColumnValues(pa.array(lengths.astype(np.int32)), by_token=False)
 
         lists = {}
         for name, (values, by_token) in columns.items():
-            offsets = token_offsets if by_token else sequence_offsets
-            lists[name] = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+            row_offsets = token_offsets if by_token else sequence_offsets
+            lists[name] = pa.ListArray.from_arrays(pa.array(row_offsets.astype(np.int32)), values)
         return pa.RecordBatch.from_pydict(lists)

@@ -30,7 +30,7 @@ class SequencesInRows:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """The row of each sequence, counted over the batch; shape (sequences,)."""
+        """The row of each sequence, by its index in the batch; int64, shape (sequences,)."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
@@ -39,18 +39,19 @@ def taken_apart(batch: pa.RecordBatch, first_row: int, second_budget: str | None
 
     Args:
         first_row: number of the first row in the data set, for errors.
-        second_budget: the column of the second budget, which must have a number for each sequence.
+        second_budget: the column of the second budget, which must have a number for each sequence; None if there is
+            none.
 
     Raises:
-        TypeError, ValueError: naming the column, and the first row whose sequences are not said, or said twice and
-            otherwise.
+        TypeError, ValueError: naming the column, and the first row in which its values do not fit the tokens, or in
+            which `seq_lengths` and `position_ids` disagree.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     borders = {name: columns.pop(name) for name in BORDERS if name in columns}
     if not borders:
         return batch
     rows, sequences = _sequences(borders, columns["input_ids"], first_row)
-    if len(sequences.lengths) > len(rows.lengths):  # each row has one at least
+    if len(sequences.lengths) > len(rows.lengths):  # or else each row has one sequence, since none has no sequence
         for name, column in columns.items():
             if name == second_budget and not is_list(column.type):
                 raise ValueError(
@@ -62,38 +63,43 @@ def taken_apart(batch: pa.RecordBatch, first_row: int, second_budget: str | None
 
 
 def _sequences(borders: dict[str, pa.Array], input_ids: pa.Array, first_row: int) -> tuple[BatchRows, SequencesInRows]:
-    """Return the rows with their tokens, and the sequences in them, by all of the columns that say where these end."""
+    """Return the rows of a batch, and the sequences in them.
+
+    Args:
+        borders: those of the columns `BORDERS` that the batch has, one or both; if both, they must agree.
+    """
     if "position_ids" in borders:
         _refuse_positions_of_several_axes(borders["position_ids"].type)
     numbers = {name: whole_numbers(name, column, first_row) for name, column in borders.items()}
     rows = BatchRows(first_row, lengths_of("input_ids", input_ids, first_row))
     if "position_ids" in numbers:
-        refuse_other_sizes("position_ids", numbers["position_ids"][0], rows)
+        sizes, positions = numbers["position_ids"]
+        refuse_other_sizes("position_ids", sizes, rows)
     if "seq_lengths" in numbers:
-        sequences = _by_lengths(*numbers["seq_lengths"], borders["seq_lengths"], rows)
+        counts, lengths = numbers["seq_lengths"]
+        sequences = SequencesInRows(counts, lengths.astype(np.int64))
+        _refuse_other_lengths(sequences, borders["seq_lengths"], rows)
     else:
-        sequences = _by_positions(numbers["position_ids"][1], rows)
+        sequences = _by_positions(positions, rows)
     if "position_ids" in numbers:
-        _refuse_other_positions(numbers["position_ids"][1], sequences, rows)
+        _refuse_other_positions(positions, sequences, rows)
     return rows, sequences
 
 
-def _by_lengths(counts: np.ndarray, lengths: np.ndarray, column: pa.Array, rows: BatchRows) -> SequencesInRows:
-    """Return the sequences that `seq_lengths` say."""
-    sequences = SequencesInRows(counts, lengths.astype(np.int64))
-    is_wrong = np.bincount(sequences.rows, lengths, len(rows.lengths)) != rows.lengths
-    is_wrong[sequences.rows[lengths < 1]] = True
+def _refuse_other_lengths(sequences: SequencesInRows, seq_lengths: pa.Array, rows: BatchRows) -> None:
+    """Raise a ValueError naming the first row whose `seq_lengths` do not add up to its tokens, or are not positive."""
+    is_wrong = np.bincount(sequences.rows, sequences.lengths, len(rows.lengths)) != rows.lengths
+    is_wrong[sequences.rows[sequences.lengths < 1]] = True
     if is_wrong.any():
         at = int(is_wrong.argmax())
         raise ValueError(
             f"The seq_lengths of row {rows.first_row + at} must be from 1 up and add up to its {rows.lengths[at]} "
-            f"tokens, not {shown(column[at].as_py())}."
+            f"tokens, not {shown(seq_lengths[at].as_py())}."
         )
-    return sequences
 
 
 def _by_positions(positions: np.ndarray, rows: BatchRows) -> SequencesInRows:
-    """Return the sequences that begin where positions are 0, or where a row begins."""
+    """Return the sequences in rows: each begins where a position is 0, or where a row begins."""
     is_start = positions == 0
     is_start[rows.starts] = True
     starts = np.flatnonzero(is_start)
@@ -102,6 +108,7 @@ def _by_positions(positions: np.ndarray, rows: BatchRows) -> SequencesInRows:
 
 
 def _refuse_positions_of_several_axes(kind: pa.DataType) -> None:
+    """Raise a TypeError if `kind`, the Arrow type of the positions, is one of lists in lists."""
     if is_list(kind) and pa.types.is_nested(kind.value_type):
         raise TypeError(
             "The column position_ids holds positions of several axes, as of images, which no pack can carry: "
@@ -118,11 +125,15 @@ def _refuse_other_positions(positions: np.ndarray, sequences: SequencesInRows, r
 
 
 def _by_sequence(name: str, column: pa.Array, rows: BatchRows, sequences: SequencesInRows) -> pa.Array:
-    """Return a column of rows as one of sequences: each has its own tokens, and its own value or that of its row."""
+    """Return a column of rows as a column of sequences.
+
+    A value of a row is that of each of its sequences. A list has a value for each sequence of the row, or for each of
+    its tokens.
+    """
     if not is_list(column.type):
         return column.take(pa.array(sequences.rows))
     sizes = lengths_of(name, column, rows.first_row)
-    if (sizes == sequences.counts).all() and (sizes != rows.lengths).any():
+    if (sizes == sequences.counts).all() and (sizes != rows.lengths).any():  # where both fit, values are for tokens
         return column.flatten()
     refuse_other_sizes(name, sizes, rows)
     offsets = pa.array(np.append(0, np.cumsum(sequences.lengths)), pa.int32())

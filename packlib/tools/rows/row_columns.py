@@ -28,7 +28,7 @@ from packlib.tools.rows.column_values import (
     refuse_rows_without_tokens,
     with_one_kind_of_text,
 )
-from packlib.tools.rows.cutting import Pieces, columns_of, pieces_by_rule, uncut
+from packlib.tools.rows.cutting import Pieces, columns_of, pieces_by_rule, uncut_pieces
 from packlib.tools.rows.loss_masks import MaskWord, unknown_column
 from packlib.tools.rows.mask_columns import MaskReader, Trained
 from packlib.tools.rows.row_borders import BORDERS, taken_apart
@@ -38,23 +38,24 @@ from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 
 class Sequences(NamedTuple):
-    """Sequences that were read.
+    """Sequences that were read from a batch.
 
     Attributes:
-        lengths: tokens of each.
+        lengths: tokens of each; int64, shape (sequences,).
         columns: their columns; one column `TRAINED`, of bool, is in place of all masks of the loss.
-        labels: labels of each, the tokens that a model is trained to predict; 0 where there are none at all.
+        label_counts: for each sequence how many of its tokens a model is trained to predict; int64, shape
+            (sequences,). 0 if the packs have no labels.
     """
 
     lengths: np.ndarray
     columns: Columns
-    labels: np.ndarray
+    label_counts: np.ndarray
 
 
 class ColumnReader:
     """Reads the batches of a data set, one after the other, as sequences.
 
-    The data is checked here, and `tokenizer`. The other arguments were checked by who makes the reader.
+    The reader checks the data and the `tokenizer`; its callers have checked the other arguments.
 
     Args:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
@@ -63,11 +64,11 @@ class ColumnReader:
         masks, drop_unlabeled, second_budget: as in `pack_dataset`.
 
     Attributes:
-        became: what became of each column, by name, in the order in which they came.
-        rows: how many sequences were read.
+        became: what became of each column, in words, by name, in the order in which the columns came.
+        rows: number of sequences that were read, before any is cut or left out.
         overlong: how many of them were too long.
         books: the sequences, tokens and labels that were read, and those that are packed.
-        leave_out: the columns that `masks` drops, and whether each was found.
+        leave_out: the columns that `masks` drops, and whether each was seen in the data.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ColumnReader:
         self._second_budget = second_budget
         self._named = dict(masks or {})
         if second_budget:
-            self._named.setdefault(second_budget[0], "keep")  # so that nobody is asked what it is
+            self._named.setdefault(second_budget[0], "keep")  # so that no error asks whether it is a mask
 
         self.became = dict[str, str]()
         self.rows = 0
@@ -98,10 +99,10 @@ class ColumnReader:
         self.books = Books()
         self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
         self._known = KnownColumns()  # the columns of the data set, before tokens are made of texts
-        self._read_names = set[str]()  # the columns once tokens are made: a tokenizer adds some
-        self._unread_parts = set[str]()  # of messages
+        self._read_names = set[str]()  # the columns once tokens are made, among them those that a tokenizer adds
+        self._unread_fields = set[str]()  # of messages: those that the chat template does not name
         self._masks = MaskReader(self._named)
-        self._has_given_label = False  # whether the labels of the data set have one
+        self._data_has_label = False  # whether a token has a label in a column 'labels' of the data set
 
     @property
     def masks(self) -> list[str]:
@@ -109,7 +110,7 @@ class ColumnReader:
         return self._masks.names
 
     def read(self, batch: pa.RecordBatch) -> Sequences:
-        """Return the next sequences.
+        """Return the sequences of the next batch.
 
         Raises:
             TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
@@ -119,14 +120,18 @@ class ColumnReader:
         batch = self._taken_apart(batch)
         rows = BatchRows(self.rows, lengths_of("input_ids", batch.column("input_ids"), self.rows))
         columns, trained = self._columns_and_masks(batch, rows)
-        pieces, labels = self._cut(rows, columns, trained)
+        pieces, label_counts = self._cut(rows, columns, trained)
         is_whole = np.array_equal(pieces.sizes, rows.lengths)  # nothing was cut or left out
         self._masks.count_packed(trained, None if is_whole else pieces.tokens)
         self.rows += len(rows.lengths)
-        return Sequences(pieces.sizes, columns if is_whole else columns_of(pieces, columns), labels)
+        return Sequences(pieces.sizes, columns if is_whole else columns_of(pieces, columns), label_counts)
 
     def _checked_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch without the columns that `masks` drops, if it has the same columns as those before."""
+        """Return a batch without the columns that `masks` drops, and with one type of text.
+
+        Raises:
+            ValueError: naming a column that is there twice, is not in all batches, or that no pack can carry.
+        """
         refuse_doubles("The data set", batch.schema.names)
         batch = with_one_kind_of_text(self._without_dropped(batch))
         self._known.refuse_other_names(set(batch.schema.names), self.rows)
@@ -134,6 +139,7 @@ class ColumnReader:
         return batch
 
     def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without the columns that `masks` drops; note in `leave_out` which of them it had."""
         dropped = [name for name in batch.schema.names if name in self.leave_out]
         self.leave_out |= dict.fromkeys(dropped, True)
         return batch.drop_columns(dropped) if dropped else batch
@@ -142,26 +148,30 @@ class ColumnReader:
         """Return a batch with `input_ids`, made of texts or chats if there is a tokenizer."""
         names = batch.schema.names
         if self._tokenizer is not None:
-            batch, sources_became = tokenized(batch, self._tokenizer, self._labels, self.rows, self._unread_parts)
-            # first, and as the newest batch has it
+            batch, sources_became = tokenized(batch, self._tokenizer, self._labels, self.rows, self._unread_fields)
+            # the sources first, and with the words about the newest batch: it may have parts that others have not
             self.became = sources_became | self.became | sources_became
         elif "input_ids" not in names:
             cure = "; a tokenizer (--tokenizer) makes them of chats and texts" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{cure}.")
-        batch = self._without_dropped(batch)  # again, for a mask that the tokenizer has made
+        batch = self._without_dropped(batch)  # again: a mask that the tokenizer has made may be one to drop
         self._read_names.update(batch.schema.names)
         refuse_rows_without_tokens(batch.column("input_ids"), self.rows)
         return batch
 
     def _taken_apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with one sequence in each row."""
+        """Return a batch with one sequence in each row, whatever number of sequences its rows have now."""
         for name in BORDERS:
             if name in batch.schema.names:
                 self.became[name] = "says where the sequences of a row end, and is made anew"
-        return taken_apart(batch, self.rows, self._second_budget and self._second_budget[0])
+        budget_column = self._second_budget[0] if self._second_budget else None
+        return taken_apart(batch, self.rows, budget_column)
 
     def _columns_and_masks(self, batch: pa.RecordBatch, rows: BatchRows) -> tuple[Columns, Trained]:
-        """Return the columns that packs have, and the masks of the loss; `TRAINED` in both is all masks together."""
+        """Return the columns that packs have, and the masks of the loss.
+
+        If there are masks, both have `TRAINED` too: whether all masks let a token be trained on.
+        """
         columns: Columns = {}
         trained: Trained = {}
         has_labels = self._labels or "labels" in batch.schema.names
@@ -184,46 +194,46 @@ class ColumnReader:
         return columns, trained
 
     def _cut(self, rows: BatchRows, columns: Columns, trained: Trained) -> tuple[Pieces, np.ndarray]:
-        """Return the pieces of sequences that are packed, with the labels of each; count both in the books."""
+        """Return the pieces of sequences that are packed, and how many labels each has; enter both in the books."""
         self._refuse_overlong(rows)
         labeled = labeled_tokens(columns, trained.get(TRAINED), self._labels)
         if labeled is not None and "labels" in columns:
-            self._has_given_label |= labeled.any()
+            self._data_has_label |= labeled.any()
 
-        packed = uncut(rows)
-        labels = _labels_of(packed, labeled)
+        packed = uncut_pieces(rows)
+        label_counts = _label_counts(packed, labeled)
         self.books.labeled = labeled is not None
-        self.books.data.add(rows.lengths, labels)
-        for rule, pieces in pieces_by_rule(rows, self._max_length).items():
-            labels_of_rule = _labels_of(pieces, labeled)
-            self.books.kept_by_rule[rule] += int(labels_of_rule.sum())
+        self.books.data.add(rows.lengths, label_counts)
+        for rule, pieces in pieces_by_rule(rows, self._max_length).items():  # each rule, to compare what they keep
+            counts_by_rule = _label_counts(pieces, labeled)
+            self.books.labels_kept_by_rule[rule] += int(counts_by_rule.sum())
             if rule == self._overlong_rule:
-                packed, labels = pieces, labels_of_rule
+                packed, label_counts = pieces, counts_by_rule
         if self._drop_unlabeled:
             if labeled is None:
                 raise ValueError("drop_unlabeled must be False where there are no labels for tokens.")
-            has_label = labels > 0
+            has_label = label_counts > 0
             self.books.left_out += int(np.count_nonzero(~has_label))
-            packed, labels = packed.chosen(has_label), labels[has_label]
-        self.books.packed.add(packed.sizes, labels)
-        return packed, labels
+            packed, label_counts = packed.chosen(has_label), label_counts[has_label]
+        self.books.packed.add(packed.sizes, label_counts)
+        return packed, label_counts
 
     def _refuse_overlong(self, rows: BatchRows) -> None:
         """Count the sequences that are too long; raise a ValueError naming the first, unless a rule says what to do."""
         is_overlong = rows.lengths > self._max_length
         self.overlong += int(is_overlong.sum())
         if self._overlong_rule == "error" and is_overlong.any():
-            at = int(is_overlong.argmax())
+            row = int(is_overlong.argmax())
             raise ValueError(
-                f"Row {self.rows + at} of the data set has {rows.lengths[at]} tokens; the maximum is "
+                f"Row {self.rows + row} of the data set has {rows.lengths[row]} tokens; the maximum is "
                 f'{self._max_length}: pass a larger max_length, or overlong="truncate", "drop" or "split".'
             )
 
     def add(self, later: "ColumnReader") -> None:
-        """Count what another process has read as what comes next.
+        """Add what another process has read to what this one has, as the part of the data that comes next.
 
         Raises:
-            TypeError, ValueError: naming the column that is not as it was.
+            TypeError, ValueError: naming the column that has another type there, or is in one part only.
         """
         if not later.rows:
             return
@@ -233,17 +243,18 @@ class ColumnReader:
         self.rows += later.rows
         self.books.add(later.books)
         self._masks.add(later._masks)
-        self._has_given_label |= later._has_given_label
+        self._data_has_label |= later._data_has_label
         self._read_names |= later._read_names
         self.leave_out = {name: was_found or later.leave_out[name] for name, was_found in self.leave_out.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes that another process needs for `add`."""
+        """Return the attributes that another process needs for `add`, so not the tokenizer."""
         return vars(self) | {"_tokenizer": None}
 
     def ask(self) -> None:
-        """Raise a ValueError if a column may be a mask of the loss, as all that was read of it is 0 and 1; or if
-        `masks` names one that is not there.
+        """Ask by a ValueError what a column means that may be a mask of the loss, as it was 0 and 1 until now.
+
+        A name in `masks` that no column has is a ValueError, too.
         """
         names_there = self._read_names | {name for name, was_found in self.leave_out.items() if was_found}
         missing = [name for name in self._named if name not in names_there]
@@ -252,7 +263,7 @@ class ColumnReader:
         self._masks.ask()
 
     def finish(self) -> dict[str, str]:
-        """Say of each column what became of it.
+        """Return what became of each column, in words, by name.
 
         Raises:
             ValueError: naming the mask, the labels or the rule that leave no token to be trained on; or the column of
@@ -276,20 +287,21 @@ class ColumnReader:
                 "nothing predicts."
             )
         if not data.labels and "labels" in self._known.names:
-            but_the_first = " but the first of each sequence, which nothing predicts" if self._has_given_label else ""
+            but_the_first = " but the first of each sequence, which nothing predicts" if self._data_has_label else ""
             raise ValueError(
                 f"The column 'labels' is {IGNORED} for all tokens{but_the_first}, so that none would be trained on."
             )
         if data.labels and packed.sequences and not packed.labels:
-            best_rule = max(self.books.kept_by_rule, key=lambda rule: self.books.kept_by_rule[rule])
+            labels_kept = self.books.labels_kept_by_rule
+            best_rule = max(labels_kept, key=lambda rule: labels_kept[rule])
             raise ValueError(
                 f'overlong="{self._overlong_rule}" cuts away all {data.labels:,} labels: "{best_rule}" keeps '
-                f"{self.books.kept_by_rule[best_rule]:,} of them."
+                f"{labels_kept[best_rule]:,} of them."
             )
 
 
-def _labels_of(pieces: Pieces, labeled: LabeledTokens | None) -> np.ndarray:
-    """Count the labels of each piece; int64, shape (pieces,)."""
+def _label_counts(pieces: Pieces, labeled: LabeledTokens | None) -> np.ndarray:
+    """Return the number of labels in each piece; int64, shape (pieces,). All are 0 where `labeled` is None."""
     if labeled is None:
         return np.zeros(len(pieces.sizes), np.int64)
     return labeled.count(pieces.starts, pieces.sizes)

@@ -22,14 +22,14 @@ _FORMATS: dict[str, Format] = {
     ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow",
     ".jsonl": "lines", ".ndjson": "lines", ".json": "lines",
 }  # fmt: skip
-_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
-_JSON = "file of JSON lines"
+_COMPRESSED = (".gz", ".zst")  # endings behind that of JSON lines
+_JSON = "file of JSON lines"  # how errors call such a file; the next two likewise
 _PARQUET = "whole Parquet file of sequences"
 _ARROW = "whole Arrow file of sequences"
-_ROWS = 4096  # sequences that are read at once
-_LENGTHS = (".csv", ".tsv", ".txt", ".npy", ".npz")
-_OTHER_DATA = {".json", ".gz", ".zst", ".bz2", ".xz", ".zip", ".pkl", ".pt", ".bin", *_LENGTHS}
-_BYTES = 1 << 23  # of an Arrow file that are read at once
+_ROWS_AT_ONCE = 4096  # rows in a batch
+_BYTES_AT_ONCE = 1 << 23  # of an Arrow file in a batch, since its rows may be long
+_LENGTHS = (".csv", ".tsv", ".txt", ".npy", ".npz")  # endings of files of lengths, which have no sequences
+_OTHER_DATA = {".json", ".gz", ".zst", ".bz2", ".xz", ".zip", ".pkl", ".pt", ".bin", *_LENGTHS}  # not read in folders
 
 
 class RowsByNumber(Protocol):
@@ -61,53 +61,68 @@ class ArrowRows(Protocol):
 
 
 class Origin(NamedTuple):
-    """The file that a batch comes from, and which row of the data set is its first."""
+    """The file that a batch comes from.
+
+    Attributes:
+        first_row: number in the data set of the file's first row.
+    """
 
     path: Path
     first_row: int
 
 
 def format_of(path: str | os.PathLike[str]) -> Format | None:
-    """Return what kind of file of sequences a name ends like; None if like another file."""
+    """Return the format of a file of sequences, by the ending of its name; None for other endings."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
-        return "lines" if _FORMATS.get("".join(suffixes[-2:-1])) == "lines" else None
-    return _FORMATS.get("".join(suffixes[-1:]))
+        inner_suffix = suffixes[-2] if len(suffixes) > 1 else ""
+        return "lines" if _FORMATS.get(inner_suffix) == "lines" else None
+    return _FORMATS.get(suffixes[-1] if suffixes else "")
 
 
 def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None) -> Any:
-    """Return a data set, where a path or several name it: the files in their order, or what `save_to_disk` wrote.
+    """Open the data set that a path or several name; return anything else as it is.
 
     Args:
+        dataset: a path, a pattern, or a list of these; a name of the hub; or a data set.
         split: of a data set with splits that `save_to_disk` wrote; or of the hub, if `dataset` is a name "owner/name"
             and no path. Without it the hub is not asked.
         leave_out: a folder whose files are not read, such as the one that is written to.
+
+    Returns:
+        The files in their order, or the `datasets.Dataset` that `save_to_disk` wrote or the hub has (by split, if
+        `save_to_disk` wrote several and none is named).
 
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
     """
     dataset = as_data_set(dataset)
-    several = isinstance(dataset, (list, tuple)) and bool(dataset)
-    paths = dataset if several else [dataset]
-    if not all(isinstance(path, (str, os.PathLike)) for path in paths):
+    is_list = isinstance(dataset, (list, tuple)) and bool(dataset)
+    items = dataset if is_list else [dataset]
+    if not all(isinstance(item, (str, os.PathLike)) for item in items):
         return dataset
-    paths = [os.fspath(at_home(path)) for path in paths]
-    dataset = paths if several else paths[0]
+    paths = [os.fspath(at_home(item)) for item in items]
     is_there = os.path.lexists(paths[0])
-    if split is not None and not (several or is_there) and _is_hub_name(os.fspath(dataset)):
-        return _from_hub(os.fspath(dataset), split)
-    if not several and _was_saved(Path(dataset)):
-        import datasets
-
-        with arrow_errors(f"{named(dataset)} is no whole data set: "):
-            saved = datasets.load_from_disk(os.fspath(dataset))
-        if split is None:
-            return saved
-        if isinstance(saved, Mapping):
-            return saved[one_of("split", split, saved)]
+    if not is_list:
+        if split is not None and not is_there and _is_hub_name(paths[0]):
+            return _from_hub(paths[0], split)
+        if _was_saved(Path(paths[0])):
+            saved = _load_saved(paths[0])
+            if split is None:
+                return saved
+            if isinstance(saved, Mapping):
+                return saved[one_of("split", split, saved)]
     if split is not None and is_there:
         raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
     return [file for path in paths for file in _files(path, leave_out)]
+
+
+def _load_saved(path: str) -> Any:
+    """Return the data set that `save_to_disk` of datasets wrote, a mapping by split if it wrote several."""
+    import datasets
+
+    with arrow_errors(f"{named(path)} is no whole data set: "):
+        return datasets.load_from_disk(path)
 
 
 def as_data_set(value: Any) -> Any:
@@ -125,10 +140,12 @@ def as_data_set(value: Any) -> Any:
 
 
 def _is_hub_name(name: str) -> bool:
+    """Return whether a name is written as "owner/name", and not as that of a file of sequences."""
     return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) is not None and format_of(name) is None
 
 
 def _from_hub(name: str, split: str) -> Any:
+    """Load a split of a data set of the hub; raise a ValueError that names it if that fails."""
     with needed_by("A data set of the hub"):
         import datasets
     try:
@@ -140,14 +157,17 @@ def _from_hub(name: str, split: str) -> Any:
 
 
 def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
-    """Return the files that a path names: itself, those in a folder, or those that a pattern fits, by name.
+    """Return the files that a path names, sorted by name: itself, those in a folder, or those that fit a pattern.
 
-    Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
+    Files in the folder `leave_out` are left out, and those in the hidden folder where a run works.
+
+    Raises:
+        FileNotFoundError: if there is none.
     """
     if Path(path).is_dir():
-        named_so = [file for file in Path(path).rglob("*") if _is_data(file)]
-        _refuse_broken_links(named_so)
-        files = [file for file in named_so if file.is_file()]
+        data_names = [file for file in Path(path).rglob("*") if _is_data(file)]
+        _refuse_broken_links(data_names)
+        files = [file for file in data_names if file.is_file()]
         _refuse_partitions(Path(path), files)
         complaint = (
             f"The folder {named(path)} holds no .parquet, no .jsonl and no .arrow file, and save_to_disk did not write "
@@ -188,10 +208,11 @@ def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
             )
 
 
-def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the files in these folders that may hold data and are not read with the others."""
+def left_out_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files in those of these paths that are folders, that may hold data and that `opened` leaves out."""
     unread_files = []
-    for folder in [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]:
+    folders = [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]
+    for folder in folders:
         for file in sorted(folder.rglob("*")):
             is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
             if {*file.suffixes} & _OTHER_DATA and not _is_data(file) and not is_hidden and file.is_file():
@@ -209,11 +230,11 @@ def _is_data(path: Path) -> bool:
     return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
-def part(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
-    """Return the part of what `opened` returned that one of several processes reads: files in a row, or rows.
+def part_of_process(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
+    """Return the part of what `opened` returned that process `number` of `num_parts` reads: some files, or some rows.
 
     Returns:
-        The part, and where it begins, in words.
+        The part, and where it begins, in words. Parts are in the order of the data, and may have no file or row.
     """
     if num_parts == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
         return dataset, "the first"
@@ -224,10 +245,10 @@ def part(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
 
 
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of what `opened` returned, so many at a time that memory is bounded.
+    """Yield the rows of what `opened` returned in batches, small enough that memory is bounded.
 
     Args:
-        only: the columns to read, where they are; by default all.
+        only: the columns to read, of those that are there; by default all.
     """
     for _, batch in batches_with_origin(dataset, only):
         yield batch
@@ -236,18 +257,19 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
 def batches_with_origin(
     dataset: Any, only: Collection[str] | None = None, leave_out: dict[str, bool] | None = None
 ) -> Iterator[tuple[Origin | None, pa.RecordBatch]]:
-    """Yield the same as `batches`, each with the file that it comes from, if it comes from one.
+    """Yield the same batches as `batches`, each with the file that it comes from, or None if it comes from no file.
 
     Args:
-        leave_out: columns that rows of Python may have or not; what is found of these is set to True, and left out.
+        leave_out: columns that are left out of rows of Python and of JSON lines, which may have them or not; the value
+            of each that a row has is set to True.
     """
     if isinstance(dataset, list) and dataset and all(isinstance(path, Path) for path in dataset):
-        row = 0
+        next_row = 0
         for path in dataset:
-            origin = Origin(path, row)
+            origin = Origin(path, next_row)
             for batch in _batches_of_file(path, only, leave_out):
                 yield origin, batch
-                row += len(batch)
+                next_row += len(batch)
         return
     no_frame("dataset", dataset)
     import datasets
@@ -255,28 +277,31 @@ def batches_with_origin(
     if isinstance(dataset, datasets.Dataset):
         if only is not None:
             dataset = dataset.select_columns([name for name in dataset.column_names if name in only])
-        for table in dataset.with_format("arrow").iter(_ROWS):
+        for table in dataset.with_format("arrow").iter(_ROWS_AT_ONCE):
             for batch in table.combine_chunks().to_batches():  # each row that was selected is a chunk by itself
                 yield None, batch
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
-        for batch in of_rows(rows, _ROWS, only, leave_out=leave_out):
+        for batch in of_rows(rows, _ROWS_AT_ONCE, only, leave_out=leave_out):
             yield None, batch
     else:
-        given_in_words = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+        dataset_in_words = (
+            f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+        )
         raise TypeError(
             "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
-            f"mappings with input_ids, not {given_in_words}."
+            f"mappings with input_ids, not {dataset_in_words}."
         )
 
 
 def _batches_of_file(
     path: Path, only: Collection[str] | None, leave_out: dict[str, bool] | None
 ) -> Iterator[pa.RecordBatch]:
-    kind = format_of(path)
-    if kind == "lines":
-        yield from of_rows(_lines(path), _ROWS, only, named(path), leave_out)
-    elif kind == "arrow":
+    """Yield the rows of a file in batches, as `batches_with_origin` does; raise an error that names the file."""
+    file_format = format_of(path)
+    if file_format == "lines":
+        yield from of_rows(_lines(path), _ROWS_AT_ONCE, only, named(path), leave_out)
+    elif file_format == "arrow":
         with naming(path, _ARROW) as path, arrow_errors():
             yield from _arrow_batches(path, only)
     elif path.suffix.lower() in _LENGTHS and path.is_file():
@@ -290,11 +315,11 @@ def _batches_of_file(
         )
     else:
         with naming(path, _PARQUET) as path, arrow_errors(), parquet_file(path) as file:
-            yield from parquet_batches(file, _wanted(file.schema_arrow.names, only))
+            yield from parquet_batches(file, _read_columns(file.schema_arrow.names, only))
 
 
-def _wanted(columns_there: list[str], only: Collection[str] | None) -> list[str]:
-    """Return the columns of a file that are read."""
+def _read_columns(columns_there: list[str], only: Collection[str] | None) -> list[str]:
+    """Return the columns of a file that are read; raise a ValueError if there are none."""
     names = columns_there if only is None else [name for name in columns_there if name in only]
     if not names:
         raise ValueError(f"it has {listed(columns_there) or 'no column'}, and not the columns of the other files.")
@@ -302,32 +327,33 @@ def _wanted(columns_there: list[str], only: Collection[str] | None) -> list[str]
 
 
 def _arrow_batches(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of Arrow's files and streams, some rows at a time, so that memory is bounded."""
-    begin = path.open("rb").read(6)
-    if begin.startswith(b"FEA1"):
+    """Yield the batches of an Arrow file or stream, some rows at a time, so that memory is bounded."""
+    magic = path.open("rb").read(6)
+    if magic.startswith(b"FEA1"):
         raise ValueError("it is Feather of version 1: write it again with version 2.")
     with pa.memory_map(str(path)) as source:
-        is_file = begin == b"ARROW1"
+        is_file = magic == b"ARROW1"  # a stream has no such bytes
         reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        names = _wanted(reader.schema.names, only)
-        stored = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-        for batch in stored:
+        names = _read_columns(reader.schema.names, only)
+        stored_batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        for batch in stored_batches:
             batch.validate()
-            step = max(1, min(_ROWS, _BYTES * len(batch) // max(1, batch.nbytes)))
-            for at in range(0, len(batch), step):
-                yield batch.slice(at, step).select(names)
+            rows_in_bytes = _BYTES_AT_ONCE * len(batch) // max(1, batch.nbytes)
+            step = max(1, min(_ROWS_AT_ONCE, rows_in_bytes))
+            for first in range(0, len(batch), step):
+                yield batch.slice(first, step).select(names)
 
 
 def _lines(path: Path) -> Iterator[Any]:
     """Yield the rows of a file of JSON lines, which may be compressed."""
     with naming(path, _JSON) as path, arrow_errors(), open_lines(path) as file:
-        for _, row in json_rows(_without_lists(file)):
+        for _, row in json_rows(_lines_without_list(file)):
             yield row
 
 
-def _without_lists(file: Iterable[str]) -> Iterator[str]:
-    """Yield the lines, none of which begins a JSON list."""
-    for number, line in enumerate(file, start=1):
+def _lines_without_list(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the same lines; raise a ValueError at the first that begins a JSON list."""
+    for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith("["):
             _refuse_list(line, number)
         yield line
@@ -335,7 +361,7 @@ def _without_lists(file: Iterable[str]) -> Iterator[str]:
 
 def _refuse_list(line: str, number: int) -> None:
     """Raise a ValueError about a line that begins a JSON list, with the command that makes rows of it."""
-    if name := _chats_of(line):
+    if name := _turns_column(line):
         raise ValueError(
             f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
             f"jq -c '{{{name}: .}}' writes it."
@@ -346,14 +372,16 @@ def _refuse_list(line: str, number: int) -> None:
     )
 
 
-def _chats_of(line: str) -> str:
-    """Return the column name of a chat whose turns are a line without a name; empty if the line holds no turns."""
+def _turns_column(line: str) -> str:
+    """Return the name that a column must have for the turns of a chat in a line; empty if the line has no turns."""
     try:
         turns = parse_json(line)
-    except ValueError:
+    except ValueError:  # such as a list over several lines
         return ""
     keys = turns[0].keys() if isinstance(turns, list) and turns and isinstance(turns[0], dict) else ()
-    return "messages" if "role" in keys else "conversations" if "from" in keys else ""
+    if "role" in keys:
+        return "messages"
+    return "conversations" if "from" in keys else ""
 
 
 def of_rows(
@@ -363,10 +391,11 @@ def of_rows(
     holder: str = "the data set",
     leave_out: dict[str, bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of Python as batches of Arrow, of the columns in `only` or of all.
+    """Yield rows of Python as batches of Arrow, of the columns in `only` or of all.
 
     Args:
-        holder: what they are the rows of, in errors.
+        at_once: rows in a batch.
+        holder: the name, in errors, of what has the rows.
         leave_out: as in `batches_with_origin`.
 
     Raises:
@@ -382,18 +411,28 @@ def of_rows(
 
 
 def _refuse_other_names(block: list[dict[str, Any]], first_row: int, holder: str) -> None:
-    """Raise a ValueError if rows have other columns than the first of them: Arrow would leave these out."""
+    """Raise a ValueError if rows have other columns than the first of them: Arrow would leave these out.
+
+    Args:
+        first_row: number of the first row in the data set.
+    """
     for number, row in enumerate(block, start=first_row):
-        if odd := set(row) ^ set(block[0]):
-            has, lacks = (number, first_row) if min(odd) in row else (first_row, number)
+        in_some_rows = set(row) ^ set(block[0])
+        if in_some_rows:
+            name = min(in_some_rows)
+            has, lacks = (number, first_row) if name in row else (first_row, number)
             raise ValueError(
-                f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
-                f"does not; all rows must have it, or none: {drop_option(min(odd))}."
+                f"The column {shown(name)} is in some rows only: row {has} of {holder} has it, row {lacks} "
+                f"does not; all rows must have it, or none: {drop_option(name)}."
             )
 
 
 def _batch_of(block: list[dict[str, Any]], holder: str) -> pa.RecordBatch:
-    """Return rows as a batch of Arrow; raise an error that names the column whose values do not fit together."""
+    """Return rows as a batch of Arrow.
+
+    Raises:
+        TypeError, ValueError: naming the column whose values do not fit together, or with a text that is no Unicode.
+    """
     try:
         return pa.RecordBatch.from_pylist(block)
     except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
@@ -408,7 +447,7 @@ def _batch_of(block: list[dict[str, Any]], holder: str) -> pa.RecordBatch:
 
 
 def _fits(rows: list[dict[str, Any]], name: str) -> bool:
-    """Return True if the values of a column fit into one array."""
+    """Return True if the values of a column fit into one Arrow array."""
     try:
         pa.array([row[name] for row in rows])
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
@@ -417,7 +456,7 @@ def _fits(rows: list[dict[str, Any]], name: str) -> bool:
 
 
 def _has_parts(rows: list[dict[str, Any]]) -> bool:
-    """Return True if a message of a chat has parts, as of text and images, in place of a text."""
+    """Return True if the content of a chat's message is a list of parts, such as texts and images."""
     chats = (value for row in rows for value in row.values() if isinstance(value, list))
     return any(
         isinstance(message, dict) and isinstance(message.get("content"), list) for chat in chats for message in chat
@@ -427,7 +466,12 @@ def _has_parts(rows: list[dict[str, Any]]) -> bool:
 def _plain(
     row: Any, number: int, only: Container[str] | None, holder: str, leave_out: dict[str, bool]
 ) -> dict[str, Any]:
-    """Return a row without tensors, of the columns in `only` or of all."""
+    """Return a row with NumPy arrays in place of tensors, of the columns in `only` or of all.
+
+    Args:
+        number: of the row, for errors.
+        holder, leave_out: as in `of_rows`.
+    """
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {number} of {holder} must be a mapping with input_ids, not {shown(row)}.")
     for name in leave_out:

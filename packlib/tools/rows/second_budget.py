@@ -11,10 +11,10 @@ from packlib.tools.rows.column_values import Columns
 
 
 def column_and_budget(second_budget: Any) -> tuple[str, int]:
-    """Return a second budget as it was given, such as `("patches", 125)`.
+    """Check a second budget, such as `("patches", 125)`; return the name of its column, and the budget.
 
     Raises:
-        TypeError, ValueError: if it is no column with a whole number.
+        TypeError, ValueError: unless it is the name of a column and a whole number from 1 up.
     """
     if (
         not isinstance(second_budget, (tuple, list))
@@ -34,28 +34,30 @@ def refuse_over_budget(name: str, budget: int, columns: Columns, first_row: int)
             f"the data set has {listed(columns)}."
         )
     values, by_token = columns[name]
-    refuse_other_numbers(name, pa.list_(values.type) if by_token else values.type)
+    kind = pa.list_(values.type) if by_token else values.type  # a list is no whole number, which the error says
+    refuse_other_numbers(name, kind)
     refuse_above(name, budget, values.to_numpy(zero_copy_only=False), first_row)
 
 
 def refuse_other_numbers(column: str, kind: pa.DataType) -> None:
-    """Raise a TypeError unless the values of a column are whole numbers."""
+    """Raise a TypeError unless `kind`, the Arrow type of a column, is one of whole numbers."""
     if not pa.types.is_integer(kind):
         raise TypeError(
             f"The column {shown(column)} of the second budget must hold a whole number for each sequence, not {kind}."
         )
 
 
-def refuse_above(column: str, budget: int, taken: np.ndarray, rows: int) -> None:
+def refuse_above(column: str, budget: int, taken: np.ndarray, first_row: int) -> None:
     """Raise a ValueError naming the first row that takes a negative number, or more than the budget.
 
     Args:
-        taken: what each row takes; shape (number of rows,).
-        rows: how many rows of the data set came before.
+        taken: what each row takes of the budget; shape (number of rows,).
+        first_row: number of the first row in the data set.
     """
-    if (odd := (taken < 0) | (taken > budget)).any():
-        at = int(odd.argmax())
+    is_wrong = (taken < 0) | (taken > budget)
+    if is_wrong.any():
+        at = int(is_wrong.argmax())
         raise ValueError(
-            f"Row {rows + at} of the data set takes {taken[at]} of the second budget, {shown(column)}; each row must "
-            f"take from 0 to {budget}: leave the row out, or raise the budget."
+            f"Row {first_row + at} of the data set takes {taken[at]} of the second budget, {shown(column)}; each row "
+            f"must take from 0 to {budget}: leave the row out, or raise the budget."
         )

@@ -15,54 +15,60 @@ import pyarrow as pa
 from packlib.tools.rows.column_values import Columns, ColumnValues
 from packlib.tools.rows.loss_masks import mask_option
 
-IGNORED = -100  # as in packlib.batches, which loads torch
-TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
+IGNORED = -100  # the label of tokens that are not trained on; as in packlib.batches, which loads torch
+TRAINED = "(trained)"  # the column, of bool, in place of all masks of the loss once they are read
 
 
 class LabeledTokens:
-    """Counts the labels in any pieces of sequences that are laid end to end.
+    """Counts the labels in any pieces of the sequences of a batch, which are laid end to end.
 
     Args:
-        labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
-        predicted: a function that gets the places of the pieces' first tokens and returns for each whether its label
-            counts; bool. By default no label of a first token counts, since nothing predicts it.
+        is_labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
+        first_label_counts: a function from the indices of the pieces' first tokens to whether a label there counts;
+            bool, shape (pieces,). By default no label of a first token counts, since nothing predicts it.
     """
 
     def __init__(
-        self, labeled: np.ndarray | None, predicted: Callable[[np.ndarray], np.ndarray] | None = None
+        self, is_labeled: np.ndarray | None, first_label_counts: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> None:
-        self._labeled = labeled
-        self._predicted = predicted
-        self._labels_before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
+        self._is_labeled = is_labeled
+        self._first_label_counts = first_label_counts
+        # before token i of the batch there are _labels_before[i] labels; shape (tokens + 1,)
+        self._labels_before = None if is_labeled is None else np.append(0, np.cumsum(is_labeled))
 
     def any(self) -> bool:
         """Return True if a token has a label."""
-        return self._labeled is None or bool(self._labeled.any())
+        return self._is_labeled is None or bool(self._is_labeled.any())
 
     def count(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
-        if self._labeled is None or self._labels_before is None:
+        """Return the number of labels in each piece; int64, shape (pieces,).
+
+        Args:
+            starts: the index of the first token of each piece.
+            sizes: the number of tokens in each piece.
+        """
+        if self._is_labeled is None or self._labels_before is None:
             return sizes - 1
-        first_labels_not_counted = self._labeled[starts]
-        if self._predicted is not None:
-            first_labels_not_counted = first_labels_not_counted & ~self._predicted(starts)
-        return self._labels_before[starts + sizes] - self._labels_before[starts] - first_labels_not_counted
+        is_uncounted = self._is_labeled[starts]  # the first token of a piece has a label that does not count
+        if self._first_label_counts is not None:
+            is_uncounted = is_uncounted & ~self._first_label_counts(starts)
+        return self._labels_before[starts + sizes] - self._labels_before[starts] - is_uncounted
 
 
 def labeled_tokens(columns: Columns, trained: np.ndarray | None, causal: bool) -> LabeledTokens | None:
-    """Find the tokens that have a label in packs of these columns.
+    """Return which tokens have a label in packs of these columns, as a counter of the labels in any pieces.
 
     Args:
         trained: whether all masks of the loss let each token be trained on; bool, shape (tokens,). None: no mask.
         causal: whether labels are made where the data has none, and are those of a causal model.
 
     Returns:
-        The tokens; None if the packs have no labels, or one for each sequence.
+        None if the packs have no labels, or one for each sequence.
 
     Raises:
         ValueError: if there is a mask, and labels are not by token.
     """
-    if "labels" not in columns:
+    if "labels" not in columns:  # they are made, or a mask alone says what is trained on
         return LabeledTokens(trained) if causal or trained is not None else None
     if not columns["labels"].by_token:
         if trained is not None:
@@ -81,25 +87,31 @@ def labeled_tokens(columns: Columns, trained: np.ndarray | None, causal: bool) -
 
 
 def with_labels(columns: Columns, starts: np.ndarray, labels: bool) -> Columns:
-    """Return the columns with what the masks leave of their labels, in place of the masks.
+    """Return the columns with labels that are -100 where the masks say so, in place of the masks.
 
-    Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence,
-    which nothing predicts. Labels of the data keep their first tokens: a collator of packlib masks these.
+    If the columns have no labels, these are made: the tokens, and -100 for the first of each sequence, which nothing
+    predicts. Where the data has labels, a first token keeps its own: a collator of packlib masks it.
 
     Args:
-        starts: the first token of each sequence.
+        columns: with the masks of the loss as one column, `TRAINED`, if there are any.
+        starts: the index of the first token of each sequence.
+        labels: whether labels are made.
     """
-    labeled_columns = {name: column for name, column in columns.items() if name != TRAINED}
-    if TRAINED in columns or (labels and "labels" not in columns):
-        new_labels = columns["labels" if "labels" in columns else "input_ids"].values.to_numpy().copy()
-        if "labels" not in columns:
-            new_labels[starts] = IGNORED
-        elif new_labels.dtype.kind == "u":
+    has_labels, has_masks = "labels" in columns, TRAINED in columns
+    if not has_masks and (has_labels or not labels):
+        return dict(columns)
+    if has_labels:
+        new_labels = columns["labels"].values.to_numpy().copy()
+        if new_labels.dtype.kind == "u":  # unsigned numbers cannot hold -100
             new_labels = new_labels.astype(np.int64)
-        if TRAINED in columns:
-            new_labels[~columns[TRAINED].values.to_numpy(zero_copy_only=False)] = IGNORED
-        labeled_columns["labels"] = ColumnValues(pa.array(new_labels), by_token=True)
-    return labeled_columns
+    else:
+        new_labels = columns["input_ids"].values.to_numpy().copy()
+        new_labels[starts] = IGNORED
+    if has_masks:
+        is_trained = columns[TRAINED].values.to_numpy(zero_copy_only=False)
+        new_labels[~is_trained] = IGNORED
+    other_columns = {name: column for name, column in columns.items() if name != TRAINED}
+    return other_columns | {"labels": ColumnValues(pa.array(new_labels), by_token=True)}
 
 
 def nemo_columns(columns: Columns, ends: np.ndarray) -> Columns:
@@ -108,7 +120,7 @@ def nemo_columns(columns: Columns, ends: np.ndarray) -> Columns:
     Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.
 
     Args:
-        ends: behind the last token of each sequence.
+        ends: the index behind the last token of each sequence.
 
     Raises:
         ValueError: if labels are other tokens than those of the row, which a mask cannot say.
@@ -118,8 +130,8 @@ def nemo_columns(columns: Columns, ends: np.ndarray) -> Columns:
     is_trained = labels != IGNORED
     if (labels != input_ids)[is_trained].any():
         raise ValueError("labels must be the tokens of their row or -100 in the layout of NeMo, not other tokens.")
-    loss_mask = np.append(is_trained[1:], False)
-    loss_mask[ends - 1] = False
+    loss_mask = np.append(is_trained[1:], False)  # for each token, whether the next one is trained on
+    loss_mask[ends - 1] = False  # the next one is of another sequence
     return {
         "input_ids": ColumnValues(pa.array(input_ids, pa.int32()), by_token=True),
         "loss_mask": ColumnValues(pa.array(loss_mask.astype(np.int8)), by_token=True),

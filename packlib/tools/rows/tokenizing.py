@@ -16,28 +16,33 @@ from packlib.tools.rows.column_values import refuse_gaps
 from packlib.tools.rows.loss_masks import drop_option
 
 SOURCES = ("messages", "conversations", "completion", "text")  # a completion has a prompt beside it
-_ROLES = {  # of ShareGPT, as chat templates have them
+_ROLES = {  # by sender in ShareGPT, the role in chat templates
     "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant",
     "model": "assistant", "system": "system", "tool": "tool", "observation": "tool",
 }  # fmt: skip
-_WEIGHTS = ("weight", "train", "training")  # of a message, as OpenAI and axolotl have them
-_UNREAD_WEIGHTS = ("train_detail", "loss", "loss_weight", "trainable")  # of a message too, and not honored here
-_MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
+_WEIGHTS = (
+    "weight",
+    "train",
+    "training",
+)  # fields of a message: 0 not to train on it, as OpenAI and axolotl have them
+_UNREAD_WEIGHTS = ("train_detail", "loss", "loss_weight", "trainable")  # fields like these that are refused
+_GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")  # marks the assistant's part of a template, for transformers
 
 
 def tokenized(
     batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int, unread: set[str]
 ) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """Put `input_ids` in place of a batch's chats or texts; with a mask of the loss too, if `labels` are made and the
-    data says what is answered.
+    """Put `input_ids` in place of a batch's chats or texts.
+
+    If `labels` are made, and the data says which tokens are answers, the batch also gets a mask of the loss.
 
     Args:
         row: the number of the first row of the batch.
-        unread: the parts of messages that the chat template does not name, of former batches; those of this one are
-            added.
+        unread: the fields of messages that the chat template does not name, in the batches until now; those of this
+            batch are added.
 
     Returns:
-        The batch, and what became of the columns that it has no more.
+        The batch; and, by name, what became of the columns that it no longer has.
 
     Raises:
         TypeError, ValueError: naming the column and the row that no tokens can be made of.
@@ -59,44 +64,50 @@ def tokenized(
         if source == "text":
             new_columns = {"input_ids": _ended(values[0], tokenizer)}
         else:
-            new_columns = _answers(values[0], values[1], tokenizer, labels)
+            prompts, completions = values
+            new_columns = _answers(prompts, completions, tokenizer, labels)
         end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
         became = dict.fromkeys(source_names, f"tokenized, {end}and left out")
     else:
-        tools = other_columns.pop("tools", None)
-        offered = tools.to_pylist() if tools else [None] * len(batch)
+        tools_column = other_columns.pop("tools", None)
+        tools = tools_column.to_pylist() if tools_column else [None] * len(batch)
         if source == "completion":
-            new_columns = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
+            prompts, completions = values
+            new_columns = _chat_answers(prompts, completions, tools, tokenizer, labels, row)
         else:
-            new_columns = _chats(values[0], source, offered, tokenizer, labels, row)
-        unread |= _unread_parts(values, tokenizer.get_chat_template(tools=offered[0] if offered else None))
-        lost = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
-        became = dict.fromkeys(source_names, f"tokenized by the chat template and left out{lost}")
-        became |= {"tools": "shown to the chat template and left out"} if tools else {}
+            new_columns = _chats(values[0], source, tools, tokenizer, labels, row)
+        unread |= _unread_fields(values, tokenizer.get_chat_template(tools=tools[0] if tools else None))
+        unread_in_words = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
+        became = dict.fromkeys(source_names, f"tokenized by the chat template and left out{unread_in_words}")
+        if tools_column:
+            became["tools"] = "shown to the chat template and left out"
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in new_columns.items()}
     return pa.RecordBatch.from_pydict(other_columns | lists), became
 
 
-def _unread_parts(columns: list[list], template: str) -> set[str]:
-    """Return the parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
-    filled_parts = {
-        name
-        for chats in columns
-        for chat in chats
-        for message in (chat if isinstance(chat, list) else ())
-        if isinstance(message, dict)
-        for name, value in message.items()
-        if value not in (None, "", [], {})
+def _unread_fields(columns: list[list], template: str) -> set[str]:
+    """Return the fields of messages, such as thoughts or calls of tools, that a template does not name.
+
+    Args:
+        columns: each with a chat for each row. A field that is empty in all messages is left out.
+    """
+    chats = [chat for column in columns for chat in column if isinstance(chat, list)]
+    messages = [message for chat in chats for message in chat if isinstance(message, dict)]
+    filled_fields = {
+        name for message in messages for name, value in message.items() if value not in (None, "", [], {})
     }
-    parts = filled_parts - {"role", "content", "from", "value", *_WEIGHTS}
-    return {name for name in parts if not re.search(rf"\b{re.escape(name)}\b", template)}
+    fields = filled_fields - {"role", "content", "from", "value", *_WEIGHTS}
+    return {name for name in fields if not re.search(rf"\b{re.escape(name)}\b", template)}
 
 
 def _source(names: list[str]) -> str:
-    """Return the column that tokens are made of; "completion" stands for it and its prompt.
+    """Return the column that tokens are made of, one of `SOURCES`; "completion" stands for a prompt and a completion.
+
+    Args:
+        names: of all columns.
 
     Raises:
-        ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
+        ValueError: if there is none, or several; or if another column says what packs cannot honor.
     """
     sources = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
     _refuse_no_source(sources, names)
@@ -106,6 +117,7 @@ def _source(names: list[str]) -> str:
 
 
 def _refuse_no_source(sources: list[str], names: list[str]) -> None:
+    """Raise a ValueError that lists the columns if none is a source of tokens."""
     if sources:
         return
     if {"instruction", "output"} <= set(names):
@@ -120,6 +132,7 @@ def _refuse_no_source(sources: list[str], names: list[str]) -> None:
 
 
 def _refuse_several_sources(sources: list[str]) -> None:
+    """Raise a ValueError if tokens can be made of several columns."""
     if len(sources) > 1:
         raise ValueError(
             f"The data set has {listed(sources)}, and tokens are made of one of them: say which others to "
@@ -128,7 +141,7 @@ def _refuse_several_sources(sources: list[str]) -> None:
 
 
 def _refuse_columns_beside(source: str, names: list[str]) -> None:
-    """Raise a ValueError if a column beside the source says what becomes of it, and packs cannot honor that."""
+    """Raise a ValueError if another column changes what the source means, and packs cannot honor that."""
     if source == "completion" and "label" in names:
         raise ValueError(
             "The column 'label' beside prompt and completion says which answers are good (KTO), and all of them would "
@@ -142,24 +155,31 @@ def _refuse_columns_beside(source: str, names: list[str]) -> None:
 
 
 def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    """Return the tokens of texts, each with the tokenizer's last token at its end."""
-    ids, end = tokenizer(texts)["input_ids"], tokenizer.eos_token_id
-    return [tokens if end is None or tokens[-1:] == [end] else [*tokens, end] for tokens in ids]
+    """Return the tokens of each text, with the tokenizer's `eos_token`, if it has one, as the last."""
+    tokens_of_texts = tokenizer(texts)["input_ids"]
+    end = tokenizer.eos_token_id
+    return [tokens if end is None or tokens[-1:] == [end] else [*tokens, end] for tokens in tokens_of_texts]
 
 
 def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
-    """Return the tokens of prompts with their completions, and which are the completion's."""
-    joined = _ended([prompt + completion for prompt, completion in zip(prompts, completions, strict=True)], tokenizer)
+    """Return the columns made of texts: `input_ids` of each prompt with its completion, and a mask if `labels`."""
+    texts = [prompt + completion for prompt, completion in zip(prompts, completions, strict=True)]
     tokens_of_prompts = tokenizer(prompts)["input_ids"]
-    return _with_masks(joined, tokens_of_prompts, labels)
+    return _with_masks(_ended(texts, tokenizer), tokens_of_prompts, labels)
 
 
 def _chat_answers(
     prompts: list, completions: list, tools: list, tokenizer: Any, labels: bool, row: int
 ) -> dict[str, list]:
-    """Return the tokens of chats, and which are those of the completion, the last messages."""
+    """Return the columns made of prompts and completions that are lists of messages: `input_ids`, and a mask.
+
+    Args:
+        tools: for each chat what its template is shown, or None.
+        row: number of the first chat in the data set.
+    """
     tokens_of_chats, tokens_of_prompts = [], []
-    for row_number, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
+    chats = zip(prompts, completions, tools, strict=True)
+    for row_number, (prompt, completion, tools_of_chat) in enumerate(chats, row):
         if isinstance(prompt, str) or isinstance(completion, str):
             raise ValueError(
                 f"The prompt and the completion of row {row_number} must both be texts, or both lists of messages."
@@ -170,34 +190,47 @@ def _chat_answers(
             raise ValueError(
                 f"The weight of 0 in the completion of row {row_number} is not read: give the chat as messages."
             )
-        tokens_of_chats.append(apply_template(chat, offered, tokenizer, row_number)["input_ids"])
+        tokens_of_chats.append(apply_template(chat, tools_of_chat, tokenizer, row_number)["input_ids"])
         templated_prompt = apply_template(
-            chat[: len(prompt)], offered, tokenizer, row_number, add_generation_prompt=True
+            chat[: len(prompt)], tools_of_chat, tokenizer, row_number, add_generation_prompt=True
         )
         tokens_of_prompts.append(templated_prompt["input_ids"])
     return _with_masks(tokens_of_chats, tokens_of_prompts, labels)
 
 
-def _with_masks(joined: list[list[int]], prompts: list[list[int]], labels: bool) -> dict[str, list]:
-    """Return the tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
-    new_columns = {"input_ids": joined}
+def _with_masks(sequences: list[list[int]], prompts: list[list[int]], labels: bool) -> dict[str, list]:
+    """Return the columns `input_ids`, of the sequences, and `completion_mask` if `labels` are made.
+
+    The mask is 0 for the tokens that a sequence and its prompt begin with alike, as in TRL. The last tokens of the
+    prompt may differ, since a tokenizer can join them with the first of the completion.
+    """
+    new_columns = {"input_ids": sequences}
     if labels:
-        shared_beginnings = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
-        new_columns["completion_mask"] = [
-            [0] * num_shared + [1] * (len(tokens) - num_shared)
-            for tokens, num_shared in zip(joined, shared_beginnings, strict=True)
-        ]
+        masks = []
+        for tokens, prompt in zip(sequences, prompts, strict=True):
+            prompt_length = common_beginning(tokens, prompt)
+            masks.append([0] * prompt_length + [1] * (len(tokens) - prompt_length))
+        new_columns["completion_mask"] = masks
     return new_columns
 
 
 def common_beginning(first: list[int], second: list[int]) -> int:
     """Return the number of tokens that two sequences begin with alike."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((at for at, (token, other_token) in pairs if token != other_token), min(len(first), len(second)))
+    for position, (token, other_token) in enumerate(zip(first, second, strict=False)):
+        if token != other_token:
+            return position
+    return min(len(first), len(second))
 
 
 def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
-    """Apply the chat template to a chat."""
+    """Apply the chat template to a chat; return a mapping with `input_ids`, and what `options` ask for.
+
+    Args:
+        chat: its messages.
+        tools: what the template is shown, also as JSON; or None.
+        row: number of the chat in the data set, for errors.
+        options: of `apply_chat_template`.
+    """
     tools = json.loads(tools) if isinstance(tools, str) else tools
     options = {"tokenize": True, "return_dict": True} | options
     try:
@@ -209,10 +242,14 @@ def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: 
 
 
 def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
-    """Return a chat with role and content for each message, also if it has from and value, as ShareGPT has.
+    """Return a chat whose messages have role and content, also if they have from and value, as in ShareGPT.
+
+    Args:
+        chat: any value of the column.
+        column: its name, for errors; likewise `row`.
 
     Raises:
-        ValueError: naming the row, and the message that is none of text.
+        ValueError: naming the row, and the message that is not a message with text.
     """
     if not isinstance(chat, list) or not all(isinstance(message, dict) for message in chat):
         raise ValueError(
@@ -227,20 +264,20 @@ def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
 
 
 def _with_role(message: dict[str, Any], number: int, row: int) -> dict[str, Any]:
-    """Return a message with role and content, also if it has from and value."""
+    """Return a message with role and content in place of from and value; one without from as it is."""
     sender = message.get("from")
     if sender is None or message.get("role") is not None:
         return message
     if sender not in _ROLES:
         raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {listed(_ROLES)}.")
-    more_fields = {
+    other_fields = {
         name: value for name, value in message.items() if name not in ("from", "value") and value is not None
     }
-    return {"role": _ROLES[sender], "content": message.get("value")} | more_fields
+    return {"role": _ROLES[sender], "content": message.get("value")} | other_fields
 
 
 def _refuse_no_text(message: dict[str, Any], number: int, row: int) -> None:
-    """Raise a ValueError if the content of a message is a list of parts, or if nothing but its role is given."""
+    """Raise a ValueError if the content of a message is a list of parts, or if it has no field but its role."""
     if isinstance(message.get("content"), list):
         raise ValueError(
             f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give the "
@@ -251,7 +288,7 @@ def _refuse_no_text(message: dict[str, Any], number: int, row: int) -> None:
 
 
 def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
-    """Return the tokenizer that lies in a folder, such as that of a model.
+    """Load the tokenizer from a folder, such as that of a model.
 
     Raises:
         FileNotFoundError, ValueError: naming the folder.
@@ -262,27 +299,37 @@ def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
         raise FileNotFoundError(f"There is no folder {named(folder)}; a tokenizer is needed there.")
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # what is damaged raises any of a dozen kinds
+    except Exception as error:  # damaged files raise errors of a dozen kinds
         raise ValueError(f"{named(folder)} holds no tokenizer: {one_line(str(error), 200)}") from None
 
 
 def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, row: int) -> dict[str, list]:
-    if labels and not _MARKS.search(tokenizer.get_chat_template(tools=tools[0])):
+    """Return the columns made of chats: `input_ids`, and `assistant_masks` if `labels` are made.
+
+    Args:
+        column: the name of the column that has the chats, for errors.
+        tools: for each chat what its template is shown, or None.
+        row: number of the first chat in the data set.
+    """
+    if labels and not _GENERATION.search(tokenizer.get_chat_template(tools=tools[0])):
         raise ValueError(
             "The tokenizer's chat template does not say which tokens are the assistant's (it has no {% generation %}), "
             "so that prompts would be trained on: give it a template that does, or the chats as a column text."
         )
     new_columns: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
-    for row_number, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
+    for row_number, (raw_chat, tools_of_chat) in enumerate(zip(chats, tools, strict=True), row):
         chat = as_messages(raw_chat, column, row_number)
-        offered = json.loads(offered) if isinstance(offered, str) else offered
-        templated = apply_template(chat, offered, tokenizer, row_number, return_assistant_tokens_mask=labels)
+        tools_of_chat = json.loads(tools_of_chat) if isinstance(tools_of_chat, str) else tools_of_chat
+        templated = apply_template(chat, tools_of_chat, tokenizer, row_number, return_assistant_tokens_mask=labels)
         weights = message_weights(chat, row_number, labels)
         if any(weight == 0 for weight in weights.values()):
-            prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
-            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), row_number) for prefix in prefixes]
-            assistant_mask = templated["assistant_masks"]
-            templated["assistant_masks"] = _weighted(assistant_mask, masks, list(weights.values()), row_number)
+            prefixes = [_without_nulls(chat[: number + 1]) for number in weights]  # the chat up to each answer
+            prefix_masks = [
+                _assistant_mask(prefix, tokenizer, _without_nulls(tools_of_chat), row_number) for prefix in prefixes
+            ]
+            templated["assistant_masks"] = _weighted(
+                templated["assistant_masks"], prefix_masks, list(weights.values()), row_number
+            )
         for name, values in new_columns.items():
             values.append(templated[name])
     return new_columns
@@ -291,6 +338,10 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
 def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     """Return the weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
 
+    Args:
+        row: number of the chat in the data set, for errors.
+        labels: whether labels are made; without them a weight of 0 has no effect, and is an error.
+
     Raises:
         ValueError: naming the row, the message and the weight that cannot be honored.
     """
@@ -298,7 +349,8 @@ def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     for number, message in enumerate(chat):
         if not isinstance(message, dict):
             continue
-        called, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        called = f"message {number} of row {row}"
+        is_answer = message.get("role") == "assistant"
         if unread := [name for name in _UNREAD_WEIGHTS if message.get(name) is not None]:
             raise ValueError(f"The {unread[0]} of {called} is not read: give each message a weight of 0 or 1 instead.")
         for name in _WEIGHTS:
@@ -315,8 +367,8 @@ def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     return weights
 
 
-def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.ndarray:
-    """Mark the tokens of a chat that are the assistant's; bool."""
+def _assistant_mask(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.ndarray:
+    """Mark the tokens of a chat that are the assistant's; bool, shape (tokens,)."""
     options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
     try:
         templated = tokenizer.apply_chat_template(chat, tools=tools, **options)
@@ -328,38 +380,45 @@ def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.nda
     return np.asarray(templated["assistant_masks"], bool)
 
 
-def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:
+def _weighted(mask: list[int], prefix_masks: list[np.ndarray], weights: list[int], row: int) -> list[int]:
     """Return the mask of a chat with 0 for all tokens of the answers that have weight 0.
 
-    Each answer is the next run (or runs) of ones. A template may write earlier answers otherwise in a longer chat, such
-    as without their thoughts, so runs are counted and their lengths are not compared.
+    The mask has a run of ones for each answer, or several. A template may write earlier answers otherwise in a longer
+    chat, such as without their thoughts. So the number of runs in each prefix is compared, and not their lengths:
+
+        mask of the chat up to answer 0   0 1 1              1 run: answer 0 has run 0
+        mask of the chat up to answer 1   0 1 0 0 1 1        2 runs: answer 1 has run 1
+        weights                           0, 1
+        mask that is returned             0 0 0 0 1 1
 
     Args:
-        mask: the assistant's tokens in the whole chat.
-        prefixes: the masks of the chat up to each answer.
+        mask: of the whole chat.
+        prefix_masks: of the chat up to each answer, that answer included.
+        weights: of each answer, 0 or 1.
     """
-    is_assistants = np.asarray(mask, bool)
-    run_of = np.cumsum(_begins(is_assistants)) - 1
-    runs = np.array([np.count_nonzero(_begins(prefix)) for prefix in prefixes])
-    tokens = np.array([np.count_nonzero(prefix) for prefix in prefixes])
-    own_runs = np.diff(runs, prepend=0)
-    joined = (own_runs == 0) & (np.diff(tokens, prepend=0) > 0)  # an answer that goes on with the run of another
-    if (joined.any() and any(weights)) or (own_runs < 0).any() or runs[-1] != run_of.max(initial=-1) + 1:
+    is_assistant = np.asarray(mask, bool)
+    run_of_token = np.cumsum(_is_run_start(is_assistant)) - 1
+    runs_in_prefix = np.array([np.count_nonzero(_is_run_start(prefix)) for prefix in prefix_masks])
+    tokens_in_prefix = np.array([np.count_nonzero(prefix) for prefix in prefix_masks])
+    runs_of_answer = np.diff(runs_in_prefix, prepend=0)
+    continues_run = (runs_of_answer == 0) & (np.diff(tokens_in_prefix, prepend=0) > 0)  # that of the answer before
+    num_runs = run_of_token.max(initial=-1) + 1
+    if (continues_run.any() and any(weights)) or (runs_of_answer < 0).any() or runs_in_prefix[-1] != num_runs:
         raise ValueError(
             f"The weights of row {row} cannot be honored: its chat template does not mark each answer apart from the "
             "others."
         )
-    weight_of_run = np.repeat(weights, own_runs)
-    return [int(is_answer and weight_of_run[run]) for is_answer, run in zip(is_assistants, run_of, strict=True)]
+    weight_of_run = np.repeat(weights, runs_of_answer)
+    return [int(is_answer and weight_of_run[run]) for is_answer, run in zip(is_assistant, run_of_token, strict=True)]
 
 
-def _begins(mask: np.ndarray) -> np.ndarray:
+def _is_run_start(mask: np.ndarray) -> np.ndarray:
     """Mark the first of each run of ones; bool."""
     return mask & ~np.append(False, mask[:-1])
 
 
 def _without_nulls(value: Any) -> Any:
-    """Drop fields that are None: Arrow gives every message the fields of all."""
+    """Return a chat, a message or a tool without the fields that are None: Arrow gives every message those of all."""
     if isinstance(value, list):
         return [_without_nulls(part) for part in value]
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ import pytest
 
 from packlib.tools import cli
 from packlib.tools.advice import advise
-from packlib.tools.advice.data import uncut
+from packlib.tools.advice.data import read_uncut
 from packlib.tools.advice.page import page
 from packlib.tools.rows import row_sources
 
@@ -69,9 +69,9 @@ def counted(histogram):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(row_sources, "_ROWS", 50)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 50)
     path, said = KINDS[kind](tmp_path), []
-    data = uncut(path, progress=said.append)
+    data = read_uncut(path, progress=said.append)
     assert counted(data.whole) == COUNTED and data.max_length == max(COUNTED)
     assert said[-1] == "reading: 700 sequences" and len(said) > 5
     advice, of_lengths = advise(str(path), 128), advise([len(row["input_ids"]) for row in ROWS], 128)
@@ -96,15 +96,15 @@ def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):
 def test_the_column_can_be_named(tmp_path, name):
     rows = [{"tokens": [1] * n, "size": 2 * n, "note": "x"} for n in range(1, 30)]
     path = written(tmp_path / name, rows)
-    assert counted(uncut(path, "tokens").whole) == Counter(range(1, 30))
-    assert counted(uncut(path, "size").whole) == Counter(range(2, 60, 2))
+    assert counted(read_uncut(path, "tokens").whole) == Counter(range(1, 30))
+    assert counted(read_uncut(path, "size").whole) == Counter(range(2, 60, 2))
     alone = written(path, [{"any": row["tokens"]} for row in rows])
-    assert counted(uncut(alone).whole) == Counter(range(1, 30))
+    assert counted(read_uncut(alone).whole) == Counter(range(1, 30))
 
 
 def test_rows_that_hold_several_sequences_are_taken_apart(tmp_path):
     rows = [{"input_ids": [5] * 7, "seq_lengths": [3, 4]}, {"input_ids": [5] * 2, "seq_lengths": [2]}]
-    assert counted(uncut(written(tmp_path / "packed.parquet", rows)).whole) == Counter([3, 4, 2])
+    assert counted(read_uncut(written(tmp_path / "packed.parquet", rows)).whole) == Counter([3, 4, 2])
 
 
 def chats(with_columns):
@@ -128,7 +128,7 @@ def chats(with_columns):
     "columns", [["labels"], ["completion_mask", "assistant_masks"], ["labels", "completion_mask"]]
 )
 def test_tokens_that_are_trained_on_are_counted(tmp_path, monkeypatch, name, columns):
-    monkeypatch.setattr(row_sources, "_ROWS", 50)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 50)
     rows, trained = chats(columns)
     masks = {mask: "loss" for mask in columns if mask != "labels"}
     advice = advise(written(tmp_path / name, rows), 128, masks=masks, batch_size=16)
@@ -147,9 +147,9 @@ def test_without_labels_and_masks_nothing_is_said_of_the_loss(tmp_path):
     advice = advise(written(tmp_path / "rows.parquet"))
     assert advice.trained is None and advice.as_dict()["loss"] is None and "trained on" not in page(advice)
     named = written(tmp_path / "named.parquet", [{"tokens": [4, 5, 6], "labels": [-100, -100, 6]}] * 9)
-    assert uncut(named, "tokens").labels.number == 9
+    assert read_uncut(named, "tokens").labels.number == 9
     other = written(tmp_path / "other.parquet", [{"input_ids": [4, 5], "labels": [4, 5], "prompt": [4]}] * 9)
-    assert uncut(other, "prompt").labels is None and uncut(other).labels.number == 9
+    assert read_uncut(other, "prompt").labels is None and read_uncut(other).labels.number == 9
 
 
 REFUSED = {
@@ -179,7 +179,7 @@ def test_a_file_without_a_sequence_is_named(tmp_path, name):
     (tmp_path / "none.jsonl").touch()
     pq.write_table(pa.table({"input_ids": pa.array([], pa.list_(pa.int64()))}), tmp_path / "none.parquet")
     with pytest.raises(ValueError, match=rf"{name} holds no sequence\.$"):
-        uncut(tmp_path / name)
+        read_uncut(tmp_path / name)
 
 
 def test_a_file_without_the_column_is_named(tmp_path, capsys):
@@ -189,11 +189,11 @@ def test_a_file_without_the_column_is_named(tmp_path, capsys):
     assert cli.main(["report", str(tmp_path / "rows"), "--out", str(tmp_path / "out")]) == 2
     assert "b.parquet is no whole Parquet file of sequences: it has text, and not" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"The column input_ids of .* is missing from row 700 on"):
-        uncut(tmp_path / "lines")
+        read_uncut(tmp_path / "lines")
     with pytest.raises(FileNotFoundError, match="No file fits"):
-        uncut(tmp_path / "*.jsonl")
+        read_uncut(tmp_path / "*.jsonl")
     datasets.DatasetDict(train=datasets.Dataset.from_list(ROWS[:3])).save_to_disk(tmp_path / "splits")
     with pytest.raises(TypeError, match="not the splits train: pass one"):
-        uncut(tmp_path / "splits")
+        read_uncut(tmp_path / "splits")
     with pytest.raises(ValueError, match="column 'a' is for files"):
         advise(np.arange(1, 9), column="a")

@@ -11,7 +11,7 @@ from packlib.batches import wordnet_tokenizer
 from packlib.lengths.overlong import CUT_RULES
 from packlib.tools import cli
 from packlib.tools.advice import advise
-from packlib.tools.advice.data import uncut
+from packlib.tools.advice.data import read_uncut
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
@@ -46,7 +46,7 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("top", [1, 7, 33, 64, 200])
 def test_labels_are_counted_after_the_cut(path, top):
-    labels = uncut(path).labels
+    labels = read_uncut(path).labels
     assert labels.number == kept(1000, "split")
     assert {rule: labels.kept(top, rule) for rule in CUT_RULES} == {rule: kept(top, rule) for rule in CUT_RULES}
     emptied = sum(one[1:].count(-100) < len(one) - 1 and set(one[1:top]) <= {-100} for one in LABELS)
@@ -85,7 +85,7 @@ def test_labels_of_a_masked_model_count_at_borders_too(tmp_path):
     pq.write_table(
         pa.table({"input_ids": ids, "labels": [[-100, -100, 6, -100], [4, -100, -100, 7]]}), tmp_path / "rows.parquet"
     )
-    labels = uncut(tmp_path / "rows.parquet").labels
+    labels = read_uncut(tmp_path / "rows.parquet").labels
     assert labels.number == 3 and labels.kept(2, "split") == 3 and labels.kept(2, "truncate") == 1
 
 

@@ -109,7 +109,7 @@ SIZE = "in config.json must be from 1 to 10000000000000, not "
     ("config.json must be of a model of at most 10000B, not ", TINY | {"hidden_size": 10**9}),
 ])  # fmt: skip
 def test_what_is_no_model_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, says, config):
-    monkeypatch.setattr("packlib.tools.advice.advising.uncut", lambda *_: pytest.fail("must not read"))
+    monkeypatch.setattr("packlib.tools.advice.advising.read_uncut", lambda *_: pytest.fail("must not read"))
     monkeypatch.chdir(tmp_path)
     if config is not None:
         (tmp_path / "config.json").write_text(json.dumps(config))

@@ -252,7 +252,7 @@ def test_long_batches_of_arrow_are_read_in_parts(monkeypatch):
     table = pa.Table.from_pylist(rows)
     with pa.ipc.new_file("x.arrow", table.schema) as file:
         file.write_table(table)
-    monkeypatch.setattr(row_sources, "_BYTES", 500)
+    monkeypatch.setattr(row_sources, "_BYTES_AT_ONCE", 500)
     sizes = [len(batch) for batch in row_sources.batches(row_sources.opened("x.arrow"))]
     assert max(sizes) < 20 and sum(sizes) == 59
     assert len(unpacked(pack_dataset("x.arrow", 64))) == 59
@@ -276,7 +276,7 @@ def test_lists_that_arrow_stores_once_and_numbers_are_lists_for_tokens():
 def test_texts_are_kept_after_a_batch_that_is_left_out_as_a_whole(monkeypatch):
     from packlib.tools.rows import row_sources
 
-    monkeypatch.setattr(row_sources, "_ROWS", 2)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 2)
     rows = [{"input_ids": IDS * n, "who": f"é{n}"} for n in (1, 9, 9, 9, 1, 1)]
     assert [row["who"] for row in pack_dataset(rows, 8, overlong="drop", seed=None)] == [["é1", "é1"], ["é1"]]
 

@@ -130,7 +130,7 @@ def test_the_same_data_gives_one_file_whatever_it_came_in_and_other_data_another
         assert pack_dataset(again, 64)[:] == first[:]
     assert list(cache.iterdir()) == [file] and file.stat().st_mtime_ns == was
     content = hashlib.sha256(file.read_bytes()).hexdigest()
-    monkeypatch.setattr(row_sources, "_ROWS", 13)  # however it is read and written
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 13)  # however it is read and written
     for again in (rows, whole, whole.select(range(60)[::-1]).select(range(60)[::-1])):
         file.unlink()
         pack_dataset(again, 64)
@@ -238,7 +238,7 @@ def test_texts_may_all_be_empty(tmp_path, name):
 
 
 def test_rows_far_apart_are_held_to_one_another(monkeypatch):
-    monkeypatch.setattr(row_sources, "_ROWS", 2)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 2)
     rows = [{"input_ids": [1], "score": 1}] * 2
     for says, odd in [
         ("The column 'score' is in some rows only", {"input_ids": [1]}),
