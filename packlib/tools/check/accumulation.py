@@ -228,7 +228,7 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
     count = torch.tensor(sum(amounts(part, False)["tokens"] for part in parts))
     evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
-    counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    counted = [checked.called.try_call({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if call is None or call.loss is None else float(call.loss.detach()) for call in counted]
     if None not in values and weighing.rule == ("token", False):
         got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
@@ -312,25 +312,27 @@ def _measure(trial: _Trial, gradients: list[Tensor], update: RecordedUpdate, evi
 def _fault_of_the_update(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if the update is wrong whatever micro-batches weigh in it."""
     update, evidence = measured.update, measured.evidence
-    if not update.alike:
+    if not update.ranks_agree:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
-    if update.idle_copies and not update.steps and not update.unseen:
-        evidence += f" It steps {update.idle_copies} copies of parameters, of which none has a gradient."
+    if update.num_idle_copies and not update.steps and not update.num_unseen:
+        evidence += f" It steps {update.num_idle_copies} copies of parameters, of which none has a gradient."
         return _failed(evidence, "copy")
-    if not update.applied.any() and not update.steps and update.unseen:
-        unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
+    if not update.applied.any() and not update.steps and update.num_unseen:
+        unseen = f"{update.num_unseen} {'tensor' if update.num_unseen == 1 else 'tensors'}"
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")
     if not update.applied.any():
         in_other_order = replace(trial, parts=trial.parts[::-1])
         skipped = ranks() == 1 and bool(in_other_order.update().applied.any())
         return _failed(evidence, "order" if skipped else "nothing")
-    if update.moved:
-        return _failed(f"{evidence} Other values had {update.moved} of {len(trial.parameters)} parameters.", "moved")
-    if update.drifted:
+    if update.num_moved:
+        return _failed(
+            f"{evidence} Other values had {update.num_moved} of {len(trial.parameters)} parameters.", "moved"
+        )
+    if update.num_drifted:
         of_all = len(frozen_parameters(trial.checked.called.module, trial.parameters))
-        evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
+        evidence += f" Other values had {update.num_drifted} of {of_all} frozen parameters in a later micro-batch."
         return _failed(evidence, "moved")
     return None
 
@@ -343,8 +345,10 @@ def _lost_gradients(trial: _Trial, measured: _Measured) -> Finding | None:
     least = 1e-6 * float(update.delivered.norm())
     arrived = np.array([float(part.norm()) > least for part in _by_parameter(update.delivered, trial.parameters)])
     lost = arrived & ~_applied_to(update.applied, trial.parameters)
-    if (lost & update.held).any():
-        return _failed(measured.evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=count)
+    if (lost & update.in_an_optimizer).any():
+        return _failed(
+            measured.evidence, "lost gradients", count=int((lost & update.in_an_optimizer).sum()), of_all=count
+        )
     if not lost.any():
         return None
     kept_parameters = [p for p, is_lost in zip(trial.parameters, lost, strict=True) if not is_lost]
@@ -364,7 +368,7 @@ def _loss_beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | Non
     called = trial.checked.called
     if called.share_rows:
         return None
-    through = [called.parameter_slope(part.batch, trial.parameters, through=True) for part in trial.parts]
+    through = [called.parameter_slope(part.batch, trial.parameters, through_scores=True) for part in trial.parts]
     besides = [gradient - scores_part for gradient, scores_part in zip(measured.gradients, through, strict=True)]
     weights = weights_in(measured.update.delivered, [*through, *besides])
     explained = torch.stack([*through, *besides], 1) @ torch.from_numpy(weights)

@@ -38,7 +38,7 @@ class Groups(CalledBatch):
         pieces = locate(batch["input_ids"].cpu().numpy(), contents)
         super().__init__(called, batch, [p for p in pieces if len(p.slots) == len(contents[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
-        self.limit = max(10 * self.noise[0], 256 * self.rounding)
+        self.limit = max(10 * self.noise.same_seed, 256 * self.rounding)
 
     def unpacked_outputs(self, number: int) -> Tensor:
         """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""

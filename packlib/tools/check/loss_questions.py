@@ -319,7 +319,7 @@ def _within_one_row(weighing: Weighing) -> bool:
     moved = checked.moved(checked.batch, slots)
     doubled = _stacked(checked.batch, checked.batch)
     above_moved = _stacked(checked.batch, moved)
-    calls = [checked.called.runs(batch) for batch in (doubled, above_moved)]
+    calls = [checked.called.try_call(batch) for batch in (doubled, above_moved)]
     if loss.aside is None or None in calls or moved["input_ids"].equal(checked.ids):
         return False
     in_doubled = Loss(checked, doubled, checked.pieces).aside

@@ -29,8 +29,8 @@ def determinism(checked: CheckedBatch) -> Finding:
         return Finding.failed("determinism", evidence, "kept")
     if max(other_seed, loss_other_seed) > rounding:
         return Finding.failed("determinism", evidence, "dropout")
-    if checked.moved_by_calls > checked.limit:
-        change = f"{checked.moved_by_calls:.2g}"
+    if checked.change_by_calls > checked.limit:
+        change = f"{checked.change_by_calls:.2g}"
         evidence += f" A short batch gets other outputs after a longer one than before it, by {change}."
         return Finding.failed("determinism", evidence, "kept from another")
     return Finding("determinism", PASSED, evidence)
@@ -199,22 +199,28 @@ def positions(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
     if (worst := _of_images(checked)) > checked.limit:
         evidence = f"With the positions that the model makes for its images, a sequence alone differs by {worst:.2g}."
         return Finding.failed("positions", evidence, "image positions")
-    if checked.illustrated and not diagnosis and (differing := checked.differing()):
+    if checked.has_images and not diagnosis and (differing := checked.differing()):
         return _beside_images(checked, differing)
-    if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
+    if POSITIONS in checked.blamed or (not checked.takes_bare_tokens and _uneven(checked)):
         return _wrong_positions(checked)
     batch = diagnosis.cured if diagnosis else checked.batch
     if batch is None:
         return Finding("positions", INCONCLUSIVE, "Sequences see others, and no change of the batch stops it.")
-    if checked.bare and POSITIONS in checked.batch and (diagnosis or not checked.only_later_pieces_differ):
+    if (
+        checked.takes_bare_tokens
+        and POSITIONS in checked.batch
+        and (diagnosis or not checked.only_later_pieces_differ)
+    ):
         return Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
     fields = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
     differing = checked.differing(fields)
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
     if not differing:
         unknown = "; where they begin is unknown, as the model takes no tokens by themselves"
-        return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.bare)}.")
-    if not checked.differing({**fields, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
+        return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.takes_bare_tokens)}.")
+    if not checked.differing(
+        {**fields, POSITIONS: restarting(checked.ids, checked.pieces, checked.first_position or 0)}
+    ):
         evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
         return Finding.failed("positions", evidence, "positions run on")
     if checked.only_later_pieces_differ:
@@ -225,7 +231,7 @@ def positions(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
 def _of_images(checked: CheckedBatch) -> float:
     """Compare a sequence with images, alone, with itself and the model's own positions; 0 if it makes none."""
     worst = 0.0
-    for unpacked in checked.unpacked if checked.illustrated else []:
+    for unpacked in checked.unpacked if checked.has_images else []:
         if unpacked is None or POSITIONS not in unpacked.batch:
             continue
         if unpacked.batch["input_ids"].numel() != len(unpacked.slots):
@@ -234,7 +240,7 @@ def _of_images(checked: CheckedBatch) -> float:
         other_fields = {name: value for name, value in unpacked.batch.items() if name not in (POSITIONS, MASK)}
         with_marks = {**other_fields, "mm_token_type_ids": marks}  # which some models read to make positions
         for batch in (with_marks, other_fields):
-            if (call := checked.called.runs(batch)) is not None:
+            if (call := checked.called.try_call(batch)) is not None:
                 worst = max(worst, checked.distance(call.outputs[unpacked.slots], unpacked.outputs).max().item())
                 break
     return worst
@@ -271,13 +277,13 @@ def _uneven(checked: CheckedBatch) -> bool:
     if not any((np.diff(values) != 1).any() for values in positions):
         return False
     begin = int(positions[0][0])
-    call = checked.called.runs({**checked.batch, POSITIONS: restarting(checked.ids, checked.pieces, begin)})
+    call = checked.called.try_call({**checked.batch, POSITIONS: restarting(checked.ids, checked.pieces, begin)})
     return call is None or not bool(checked.distance(call.outputs, checked.call.outputs).max() <= checked.limit)
 
 
 def _wrong_positions(checked: CheckedBatch) -> Finding:
     positions = _positions_by_piece(checked)
-    own_start = checked.start
+    own_start = checked.first_position
     starts = np.array([values[0] for values in positions])
     columns = np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
     evidence = f"They begin at {', '.join(map(str, starts))}"
@@ -320,20 +326,20 @@ def sameness(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {farthest:.2g} of the outputs; "
     evidence += f"what is below {checked.limit:.2g} is noise or rounding."
     if name := next((name for name in checked.blamed if name != POSITIONS), ""):
-        about_mask = checked.bare and (name == MASK or is_mask(checked.batch[name], checked.ids))
+        about_mask = checked.takes_bare_tokens and (name == MASK or is_mask(checked.batch[name], checked.ids))
         cause, window = _mask_cause(checked, name) if about_mask else ("input", 0)
         return Finding.failed(question, evidence, cause, name=name, window=window)
     if not differing:
         return _in_later_batches(checked, evidence)
-    if checked.illustrated and not diagnosis and _from_images_on(checked, differing):
+    if checked.has_images and not diagnosis and _from_images_on(checked, differing):
         if _beside_images(checked, differing).verdict == FAILED:
             return Finding.failed(question, evidence, "above")
         return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
     if diagnosis or padded or checked.only_later_pieces_differ or POSITIONS in checked.blamed:
         return Finding.failed(question, evidence, "above")
-    if checked.exchanged:
-        return Finding.failed(question, evidence, "exchanged", name=checked.exchanged)
+    if checked.exchanged_field:
+        return Finding.failed(question, evidence, "exchanged", name=checked.exchanged_field)
     number = min(differing, key=lambda number: -len(checked.pieces[number].slots))
     dependence = checked.dependence_within(number)
     if dependence is not None:
@@ -394,7 +400,7 @@ def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:
         tried.insert(1, ("boolean", 0, additive(mask, dtype)))
     tried += [("window", width, additive(allowed & (back < width), dtype)) for width in range(1, length)]
     for cause, width, other_mask in tried:
-        call = checked.called.runs({**unpacked_batch, name: other_mask})
+        call = checked.called.try_call({**unpacked_batch, name: other_mask})
         if call is not None and bool(checked.distance(call.outputs, unpacked_outputs).max() <= checked.limit):
             return cause, width
     return "windows", 0

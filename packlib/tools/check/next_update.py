@@ -38,7 +38,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         return
     own_batches = [batches[dist.get_rank()]] if parted else batches
     first, *later = record_updates(checked, parameters, [own_batches] * _UPDATES, step)
-    has_idle_copies = any(update.idle_copies for update in (first, *later))
+    has_idle_copies = any(update.num_idle_copies for update in (first, *later))
     if has_idle_copies or any(
         update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)
     ):
@@ -48,7 +48,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         yield Finding(_QUESTION, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
         return
     evidence = f"step made {_UPDATES} updates of the same weights and micro-batches, one right after the other"
-    with_stale = next((update for update in later if update.stale), None)
+    with_stale = next((update for update in later if update.num_stale), None)
     if with_stale is not None:
         yield _of_stale_gradients(first, with_stale, evidence)
         return
@@ -75,9 +75,9 @@ def _distance(update: RecordedUpdate, first: RecordedUpdate) -> float:
 
 def _of_stale_gradients(first: RecordedUpdate, update: RecordedUpdate, evidence: str) -> Finding:
     """Answer where parameters still had the gradient of the update before."""
-    evidence += f"; {update.stale} of {update.reached} parameters still had the gradient of the one before"
+    evidence += f"; {update.num_stale} of {update.num_reached} parameters still had the gradient of the one before"
     has_new_optimizer = not any(optimizer is known for optimizer in first.optimizers for known in update.optimizers)
-    if has_new_optimizer and update.stale == update.reached:
+    if has_new_optimizer and update.num_stale == update.num_reached:
         evidence += ", but step makes a new optimizer in each call, and does not say what clears gradients between "
         evidence += "updates. Make the optimizer once, and let step clear them."
         return Finding(_QUESTION, NOT_ASKED, evidence)

@@ -16,7 +16,7 @@ _NAMES = {
     "rates": "the rate of its optimizer",
     "applied": "what its optimizer applies",
     "change": "what its parameters change by",
-    "left": "what it makes of buffers or frozen parameters",
+    "late_changes": "what it makes of buffers or frozen parameters",
 }
 
 

@@ -60,8 +60,8 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
         yield Finding(question, NOT_ASKED, reason)
         return
     with called.mode(train=True):
-        call = called.runs(checked.batch)
-        repeats = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
+        call = called.try_call(checked.batch)
+        repeats = [called.try_call(checked.batch, reseed=reseed) for reseed in (True, False)]
         if call is None or None in repeats:
             yield Finding(question, INCONCLUSIVE, "The model does not take the batch while it trains.")
             return

@@ -56,7 +56,7 @@ class Paths(CalledBatch):
         )
         whole_pieces = [piece for piece in pieces if len(piece.slots) == len(self._wanted(piece.sequence))]
         super().__init__(called, batch, [piece for piece in whole_pieces if len(piece.slots) >= _LEAST])
-        self.limit = max(10 * self.noise[0], 256 * self.rounding)
+        self.limit = max(10 * self.noise.same_seed, 256 * self.rounding)
 
     def _wanted(self, node: int) -> list[int]:
         """Return the tokens of a node, but the last one if it may be at the heads of its children instead."""

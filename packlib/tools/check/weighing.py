@@ -123,7 +123,7 @@ class Weighed:
     ) -> Loss | None:
         """Compute the loss of a unit alone, or, where the collator changes tokens at random, of this batch's tokens."""
         if checked.changes_tokens:
-            if len(pieces) > 1 or not checked.bare:
+            if len(pieces) > 1 or not checked.takes_bare_tokens:
                 return None
             whole_piece = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].offsets)]
             return Loss(checked, checked.unpacked_batch(pieces[0], self.loss.batch), whole_piece)

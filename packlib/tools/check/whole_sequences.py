@@ -232,7 +232,7 @@ def _of_fields(checked: CheckedBatch, rows: list[dict]) -> list[Finding]:
                 f"{piece.sequence}, of {len(piece.slots):,} tokens, {next_position} comes after {position} at token "
                 f"{place + 1:,}."
             )
-            findings.append(Finding.failed("positions", evidence, "uneven positions", own=checked.start or 0))
+            findings.append(Finding.failed("positions", evidence, "uneven positions", own=checked.first_position or 0))
     lost_before, _ = _not_carried(checked.batch, checked.pieces, checked.sequences)
     lost, first_place = _not_carried(batch, pieces, rows)
     if lost and not lost_before:
@@ -257,7 +257,7 @@ def _uneven(batch: dict, pieces: Sequence[Piece]) -> list[tuple[Piece, int, int,
 
 def _reads_positions(checked: CheckedBatch) -> bool:
     """Return True if other position_ids change what the model gives."""
-    call = checked.called.runs({**checked.batch, POSITIONS: checked.batch[POSITIONS] // 2})
+    call = checked.called.try_call({**checked.batch, POSITIONS: checked.batch[POSITIONS] // 2})
     return call is None or not bool(checked.distance(call.outputs, checked.call.outputs).max() <= checked.limit)
 
 
