@@ -185,6 +185,7 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
        what is wrong with the batch.
     """
     slots = [piece.slots for piece in checked.pieces]
+    # the path of the innermost part of the model in which sequences meet, and how many slots back it reaches
     place, reach = innermost_leak(checked.called, checked.batch, slots, checked.owner)
     cause = _of_gradients_alone(checked)
     if cause is None and checked.own_leak("another row"):

@@ -126,7 +126,7 @@ def check_packing(
     _refuse_columns(rows, group)
     rows = _without_equal_ones(rows)
     questions = _Questions(called, collate, rows, group, reduction, step, progress)
-    with called.mode(train=False):
+    with called.mode(train=False):  # up to 8 sequences, or more if faults could hide in their batch
         chosen = choose(lambda some_rows: collated(called, collate, some_rows), rows, group, max_tokens)
     return PackingCheck(tuple(_findings_of(questions, chosen, max_tokens)))
 
@@ -249,7 +249,7 @@ def _ask(
     if checked.without_numbers:
         return [_of_nan(checked)], Weighing(checked, reduction)
     weighing = Weighing(checked, reduction)
-    diagnosis = diagnose_leak(checked) if checked.own_leak() else None
+    diagnosis = diagnose_leak(checked) if checked.own_leak() is not None else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, diagnosis),

@@ -672,7 +672,11 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
 
 
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
-    """Find the sequences in a batch."""
+    """Return where the sequences are in a batch, by their tokens alone.
+
+    A `Piece` for each run of tokens: the number of the sequence, the slots, and the places of these tokens in it. A
+    sequence that is whole has one piece, one that is cut has several, and one that is lost has none.
+    """
     return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])
 
 
