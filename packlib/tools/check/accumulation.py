@@ -340,6 +340,8 @@ def _fault_of_the_update(trial: _Trial, measured: _Measured) -> Finding | None:
     if update.num_idle_copies and not update.steps and not update.num_unseen:
         evidence += f" It steps {update.num_idle_copies} copies of parameters, of which none has a gradient."
         return _failed(evidence, "copy")
+    if update.trains_copy_alone():
+        return _failed(evidence, "copy alone")
     if not update.applied.any() and not update.steps and update.num_unseen:
         unseen = f"{update.num_unseen} {'tensor' if update.num_unseen == 1 else 'tensors'}"
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")

@@ -22,6 +22,10 @@ from packlib.tools.check.slot_gradients import labeled
 from packlib.tools.check.weighing import Weighing
 
 _QUESTION = "next update"
+_KEEPS_OR_DRAWS = (
+    "step keeps a count or a state besides the gradients, or draws noise from a random generator of its own, which the "
+    "check cannot put back; if it is noise, let step draw none while it is checked."
+)
 _UPDATES = 3  # that are made one right after the other
 
 
@@ -42,7 +46,10 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     own_batches = [batches[dist.get_rank()]] if one_per_rank else batches
     first, *later = record_updates(checked, parameters, [own_batches] * _UPDATES, step)
     if any(
-        update.num_idle_copies or update.searches or not bool(update.applied.isfinite().all())
+        update.num_idle_copies
+        or update.trains_copy_alone()
+        or update.searches
+        or not bool(update.applied.isfinite().all())
         for update in (first, *later)
     ):
         yield Finding(_QUESTION, NOT_ASKED, "What step applies is not known: see accumulation.")
@@ -67,8 +74,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         if finding is not None:
             yield finding
             return
-    cause = "step keeps a count or a state besides the gradients, or draws noise."
-    yield Finding(_QUESTION, INCONCLUSIVE, f"{evidence}: {cause}")
+    yield Finding(_QUESTION, INCONCLUSIVE, f"{evidence}: {_KEEPS_OR_DRAWS}")
 
 
 def _distance(update: RecordedUpdate, first: RecordedUpdate) -> float:

@@ -66,6 +66,7 @@ class RecordedUpdate:
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
         late_changes: how buffers and frozen parameters changed after the model was called for the last time; 0 for
             those that the step also changes between micro-batches, such as running statistics.
+        num_copies: how many tensors optimizers stepped that are copies of parameters and have a gradient.
         num_idle_copies: how many tensors optimizers stepped that are copies of parameters and have no gradient.
         num_unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
@@ -85,12 +86,22 @@ class RecordedUpdate:
     rates: tuple[float, ...]
     rate_moved: bool
     late_changes: Tensor
+    num_copies: int
     num_idle_copies: int
     num_unseen: int
 
     def is_finite(self) -> bool:
         """Return whether no gradient is NaN or infinite."""
         return bool(self.delivered.isfinite().all() and self.applied.isfinite().all())
+
+    def trains_copy_alone(self) -> bool:
+        """Return whether copies were trained, and the model was not: it got no gradient, and nothing changed it.
+
+        Copies in another precision also step, but they get the model's gradients, or give the model their values.
+        """
+        may_change = any(self.rates)
+        model_is_untouched = not self.delivered.any() and not self.change.any()
+        return self.num_copies > 0 and may_change and bool(model_is_untouched)
 
 
 def record_update(
@@ -216,6 +227,7 @@ class _Recorder:
         self.is_moved = dict[nn.Parameter, bool]()
         self.drifted = set[nn.Parameter]()
         self.optimizers = list[torch.optim.Optimizer]()
+        self.copies = set[Tensor]()
         self.idle_copies = set[Tensor]()
         self.searches = False
         self.rates = list[float]()
@@ -285,6 +297,7 @@ class _Recorder:
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
             late_changes=self._late_changes(),
+            num_copies=len(self.copies),
             num_idle_copies=len(self.idle_copies),
             num_unseen=sum(p is None for p in self.original_of.values()),
         )
@@ -398,6 +411,8 @@ class _Recorder:
             if tensor.grad is not None:
                 self._reach(p)
                 self.taken[p].append(sampled_numbers(p, tensor.grad))
+                if tensor is not p:
+                    self.copies.add(tensor)
             elif tensor is not p:
                 self.idle_copies.add(tensor)
 
