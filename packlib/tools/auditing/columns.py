@@ -790,6 +790,8 @@ def labels_trained(
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on; int64.
 
+    >>> import numpy as np
+    >>> from packlib.tools.auditing.columns import sums
     >>> sums(np.array([1, 2, 3, 4]), np.array([3, 0, 1])).tolist()
     [6, 0, 4]
     """

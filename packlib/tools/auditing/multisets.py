@@ -8,6 +8,8 @@ def in_pairs(numbers: np.ndarray, other_numbers: np.ndarray) -> tuple[np.ndarray
 
     The first of equal numbers in one list is paired with the first in the other, and so on.
 
+    >>> import numpy as np
+    >>> from packlib.tools.auditing.multisets import in_pairs
     >>> places, other_places = in_pairs(np.array([7, 5, 7]), np.array([7, 7, 8]))
     >>> places.tolist(), other_places.tolist()
     ([0, 2], [0, 1])
@@ -26,6 +28,8 @@ def without_partner(numbers: np.ndarray, other_numbers: np.ndarray) -> tuple[np.
 
     The first of equal numbers are paired first.
 
+    >>> import numpy as np
+    >>> from packlib.tools.auditing.multisets import without_partner
     >>> places, other_places = without_partner(np.array([7, 5, 7]), np.array([7, 8]))
     >>> places.tolist(), other_places.tolist()
     ([1, 2], [1])
