@@ -8,12 +8,8 @@ import numpy as np
 _BITS = 1 << 64
 _BASE = secrets.randbits(63) << 1 | 1  # odd, so that it has an inverse; drawn anew in each process
 _INVERSE = pow(_BASE, -1, _BITS)
-_OF_LENGTH = np.uint64(
-    _BASE ^ 0x9E3779B97F4A7C14
-)  # times the number of values, so that lists with zeros behind differ
-MARKED = np.uint64(
-    secrets.randbits(63) << 1 | 1
-)  # factor of `marks`, so that they can be added to the numbers of tokens
+_OF_LENGTH = np.uint64(_BASE ^ 0x9E3779B97F4A7C14)  # times the number of values: lists with more zeros differ
+MARKED = np.uint64(secrets.randbits(63) << 1 | 1)  # factor of `marks`, which are added to the numbers of tokens
 
 
 @cache

@@ -11,13 +11,8 @@ from packlib.files import write_text
 from packlib.tools.auditing.source_comparison import SourceComparison
 from packlib.work import Waiting
 
-_IN_SENTENCES = (
-    "as_if",
-    "cut",
-    "labels",
-    "by_token",
-    "first_other",
-)  # fields of the comparison that are no table rows
+# fields of the comparison that sentences say, and not the table
+_IN_SENTENCES = ("as_if", "cut", "labels", "by_token", "first_other")
 
 
 @dataclass(frozen=True)

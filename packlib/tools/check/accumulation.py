@@ -429,9 +429,8 @@ def _noise_of_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
     first_residual = first_update.applied - first_update.delivered
     second_residual = second_update.applied - second_update.delivered
     product = float(first_residual @ second_residual)
-    by_chance = (
-        2 * float(first_residual.norm() * second_residual.norm()) / len(first_residual) ** 0.5
-    )  # two deviations
+    # two standard deviations of the product, if both are noise
+    by_chance = 2 * float(first_residual.norm() * second_residual.norm()) / len(first_residual) ** 0.5
     if product + by_chance > (NEAR * float(first_update.delivered.norm())) ** 2:
         return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_DRAWS.format(share=share)}")
     measured.evidence += f" {_ADDS_NOISE.format(share=share)}"

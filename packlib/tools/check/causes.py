@@ -206,9 +206,8 @@ def _leaks(checked: CheckedBatch, batch: dict, cut: Cut | None = None) -> bool:
     if cut is None:
         refuses = checked.called.try_call(batch) is None
         return refuses or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
-    limit = max(
-        10 * checked.noise.same_seed, 2e-6
-    )  # a low one: a cut leaves no influence, not even one of rounding's size
+    # a low limit: a cut that stops the leak leaves no influence, not even one of rounding's size
+    limit = max(10 * checked.noise.same_seed, 2e-6)
     with sdpa_kernel(SDPBackend.MATH), cut:
         moves_of_others = checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)]
     return bool((moves_of_others > limit).any())
@@ -417,10 +416,9 @@ def _reads_ids_before(checked: CheckedBatch) -> bool:
         return False
     looking_slots = checked.pieces[leak.looks].slots
     seen_slots = checked.pieces[leak.sees].slots
-    call_without_end = checked.called(
-        checked.moved(checked.batch, seen_slots[:-_GRAM])
-    )  # all but the last are exchanged
-    change = checked.distance(call_without_end.outputs, checked.call.outputs)[looking_slots]
+    all_but_last = seen_slots[:-_GRAM]
+    call = checked.called(checked.moved(checked.batch, all_but_last))
+    change = checked.distance(call.outputs, checked.call.outputs)[looking_slots]
     is_next = leak.sees + 1 == leak.looks
     return is_next and len(seen_slots) > _GRAM and not bool((change > checked.move_limit).any())
 

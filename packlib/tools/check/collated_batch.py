@@ -217,9 +217,7 @@ class CheckedBatch(CalledBatch):
         self.short = self.collate(self.of_units(self._shortest_units()))
         first_batch = self.called.first_batch
         call = self.called.try_call(self.short)
-        self.called.first_batch = (
-            first_batch  # an error is to compare a refused batch with the whole one, not with this
-        )
+        self.called.first_batch = first_batch  # errors compare a refused batch with that of all, not with this
         return call
 
     def _shortest_units(self) -> list[int]:
@@ -312,9 +310,8 @@ class CheckedBatch(CalledBatch):
         by_piece = None if slopes is None else np.stack([slopes[:, piece.slots].max(1) for piece in self.pieces], 1)
         for kind, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.move_limit)):
             if values is not None and (values[allowed] > limit).any():
-                looks, sees = divmod(
-                    int(np.where(allowed, values, -1).argmax()), len(order)
-                )  # row, column of the largest
+                place_of_largest = int(np.where(allowed, values, -1).argmax())
+                looks, sees = divmod(place_of_largest, len(order))
                 return Leak(float(values[looks, sees]), kind, looks, sees)
         return None
 
@@ -357,20 +354,21 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def parts(self) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts, as `parts_beside` makes them."""
+        """The sequences in two parts, as `parts_beside` makes them: the longer ones, and the shortest third."""
         return self.parts_beside(set())
 
     def parts_beside(self, silent: Collection[int]) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts that differ in number, and still more in tokens; a group stays together.
+        """Divide the sequences into two parts of whole units: the shortest third, and the others, which come first.
 
-        Sequences of one token, of which nothing is predicted, are in the larger part, if there are others.
+        Units from which nothing is learned are among the others, if there are enough units without them: those of one
+        token, and `silent` ones.
 
         Args:
-            silent: units that no loss learns from; they are in the larger part too, if there are others.
+            silent: units that no loss learns from.
         """
         units = set(self.unit_of)
-        size = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
-        by_length = sorted(units, key=lambda unit: (unit in silent, max(size[unit]) < 2, sum(size[unit])))
+        lengths = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
+        by_length = sorted(units, key=lambda unit: (unit in silent, max(lengths[unit]) < 2, sum(lengths[unit])))
         shortest = by_length[: max(1, len(units) // 3)]
         return self.of_units(units.difference(shortest)), self.of_units(shortest)
 
@@ -420,7 +418,7 @@ class CheckedBatch(CalledBatch):
     def takes_bare_tokens(self) -> bool:
         """Return True if the model takes a sequence's tokens without the collator's other fields.
 
-        Where ranks share a row the collator is asked: it has as many slots as they can share.
+        False where ranks share a row: only the collator knows which number of slots they can share.
         """
         if self.has_images:  # images have no slots, and only the collator knows which belong to which sequence
             return False
@@ -443,17 +441,20 @@ class CheckedBatch(CalledBatch):
             name for name, value in self.batch.items() if name not in standard_fields and has_slots(value, self.ids)
         ]
         for piece in self.pieces if names else []:
-            single, slots = self._collated(piece) or (
-                {"input_ids": self.ids},
-                piece.slots,
-            )  # else no field is the same
+            collated_alone = self._collated(piece)
+            if collated_alone is None:
+                return []
+            single, slots = collated_alone
             in_the_pack = {name: self.batch[name].flatten()[piece.slots] for name in names}
             names = [name for name in names if has_slots(single.get(name), single["input_ids"])
                      and torch.equal(single[name].flatten()[slots], in_the_pack[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
-        """Return the batch that the collator makes of a piece's unit alone, and the slots of the piece there."""
+        """Return the batch that the collator makes of a piece's unit alone, and the slots of the piece there.
+
+        None if the piece is not there in the same length.
+        """
         batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
         slots_of_whole = [
             candidate.slots
@@ -464,18 +465,22 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def unpacked(self) -> list[Unpacked | None]:
-        """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
-        of_pieces: list[Unpacked | None] = []
-        for piece in self.pieces:
-            single = (
-                (self.unpacked_batch(piece), np.arange(len(piece.slots)))
-                if self.takes_bare_tokens
-                else self._collated(piece)
-            )
-            batch, slots = single or (None, piece.slots)
-            call = None if batch is None else self.called.try_call(batch)
-            of_pieces.append(None if batch is None or call is None else Unpacked(batch, slots, call.outputs[slots]))
-        return of_pieces
+        """Each piece alone: its bare tokens if the model takes them, else in a batch that the collator makes.
+
+        None for a piece of which no such batch is made, or that the model refuses.
+        """
+        return [self._alone(piece) for piece in self.pieces]
+
+    def _alone(self, piece: Piece) -> Unpacked | None:
+        if self.takes_bare_tokens:
+            batch, slots = self.unpacked_batch(piece), np.arange(len(piece.slots))
+        else:
+            collated_alone = self._collated(piece)
+            if collated_alone is None:
+                return None
+            batch, slots = collated_alone
+        call = self.called.try_call(batch)
+        return None if call is None else Unpacked(batch, slots, call.outputs[slots])
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """Find the pieces whose outputs in a batch differ from what they are alone.
@@ -496,9 +501,9 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def differing_elsewhere(self) -> dict[int, float]:
-        """The pieces whose outputs are others in a later batch, of all sequences in reverse or of a part; and how far.
+        """The pieces whose outputs in a later batch, of all sequences in reverse or of a part, differ from those here.
 
-        Nothing where the collator changes tokens, as masking does.
+        By the number of the piece, the distance of outputs. {} where the collator changes tokens, as masking does.
         """
         distances = dict[int, float]()
         for rows in [] if self.changes_tokens else (self.sequences[::-1], *self.parts):
@@ -507,7 +512,10 @@ class CheckedBatch(CalledBatch):
         return distances
 
     def differing_in(self, batch: dict) -> dict[int, float]:
-        """Find the pieces whose outputs in another batch differ from those in this one, and how far."""
+        """Find the pieces whose outputs in another batch of the same sequences differ from those in this one.
+
+        Pieces that the other batch has not, or has cut otherwise, are left out. The distances are as in `differing`.
+        """
         call = self.called.try_call(batch)
         piece_of = {piece.sequence: piece for piece in found_in(batch, self.sequences)}
         distances = dict[int, float]()

@@ -317,9 +317,8 @@ def _wrong_positions(checked: CheckedBatch) -> Finding:
     positions = _positions_by_piece(checked)
     own_start = checked.first_position
     starts = np.array([values[0] for values in positions])  # the first position of each piece
-    columns = (
-        np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
-    )  # its first slot in its row
+    first_slots = np.array([piece.slots[0] for piece in checked.pieces])
+    columns = first_slots % checked.ids.shape[-1]  # the same slots, counted in their rows
     evidence = f"They begin at {', '.join(map(str, starts))}"
     if POSITIONS in checked.blamed:
         number, distance = checked.blamed[POSITIONS]  # of the piece
