@@ -145,7 +145,7 @@ class _Measured:
         update: what was recorded of the step.
         gradients: of each micro-batch alone, each of shape (numbers,).
         shares: what each micro-batch should weigh.
-        delivered: what each weighs in the sum that the backward passes gave.
+        delivered_weights: what each weighs in the sum that the backward passes gave.
         applied: the gradients that the optimizer applied, before single values were clipped; shape (numbers,).
         weights: what each micro-batch weighs in `applied`.
         residual: `applied` less the weighted sum of the gradients.
@@ -156,7 +156,7 @@ class _Measured:
     update: RecordedUpdate
     gradients: list[Tensor]
     shares: Sequence[float]
-    delivered: np.ndarray
+    delivered_weights: np.ndarray
     applied: Tensor
     weights: np.ndarray
     evidence: str
@@ -187,7 +187,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         step: the trainer's step, as in `check_packing`; without it only the model is asked, if it divides by a count.
     """
     question = "accumulation"
-    parts = [batch.loss for batch in weighing.batches[2:]]
+    parts = [batch.loss for batch in weighing.smaller_batches]
     one_per_rank = ranks() > 1 and not checked.called.share_rows
     if weighing.whole.loss.value is None or weighing.is_silent:
         yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches that has a gradient.")
@@ -198,7 +198,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     if step is None and one_per_rank:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
         return
-    if any(batch.is_silent for batch in weighing.batches[2:]):
+    if any(batch.is_silent for batch in weighing.smaller_batches):
         yield Finding(question, NOT_ASKED if step is None else INCONCLUSIVE, _NO_GRADIENT_ALONE)
         return
     if step is None:
@@ -375,6 +375,7 @@ def _lost_gradients(trial: _Trial, measured: _Measured) -> Finding | None:
     if not lost.any():
         return None
     other_parameters = [p for p, is_lost in zip(trial.parameters, lost, strict=True) if not is_lost]
+    # the update of the other parameters may be wrong as well
     of_others = _weigh(replace(trial, parameters=other_parameters))
     if of_others.verdict != PASSED:
         return of_others
@@ -466,8 +467,9 @@ def _changed_after_the_sum(trial: _Trial, measured: _Measured) -> Finding | None
 
     Then it is made of the sum, once, as where parts of a model are clipped apart, or of the sums at two places (SAM).
     """
-    passes = max(1, round(float(sum(measured.delivered)) / sum(measured.shares)))  # backward passes of each, 2 by SAM
-    delivered_right = near(measured.delivered, passes * np.array(measured.shares))
+    # of each micro-batch; SAM makes two
+    backward_passes = max(1, round(float(sum(measured.delivered_weights)) / sum(measured.shares)))
+    delivered_right = near(measured.delivered_weights, backward_passes * np.array(measured.shares))
     if measured.relative_residual <= NEAR or ranks() > 1 or not delivered_right:
         return None
     units = [unit for of_part in _units(trial) for unit in of_part]
@@ -497,7 +499,7 @@ def _amplifying(trial: _Trial, measured: _Measured) -> Finding | None:
 
     Only if micro-batches weigh in it in proportion to what was delivered; else the fault is found later.
     """
-    first_ratio, second_ratio = measured.weights / measured.delivered
+    first_ratio, second_ratio = measured.weights / measured.delivered_weights
     change = measured.relative(trial.update(NUDGE).applied - measured.applied)
     if change <= NEAR or not np.isclose(first_ratio, second_ratio, rtol=_NOISY):
         return None
@@ -524,13 +526,14 @@ def _changed_before_the_step(trial: _Trial, measured: _Measured) -> Finding | No
     Clipping is known by a second update with gradients so small that no bound clips them. If they were clipped, the
     questions go on with what micro-batches weigh in that update.
     """
-    weights, delivered = measured.weights, measured.delivered
+    weights, delivered = measured.weights, measured.delivered_weights
     if near(weights, delivered):
         return None
     measured.evidence += f" Backward passes gave {delivered[0]:.3g} and {delivered[1]:.3g}."
-    if abs(weights[0] / delivered[0]) < NEAR * abs(weights[1] / delivered[1]):
+    first_scale, second_scale = weights / delivered
+    if abs(first_scale) < NEAR * abs(second_scale):
         return _failed(measured.evidence, "cleared")
-    if measured.relative_residual > NEAR or not near(*(weights / delivered)):
+    if measured.relative_residual > NEAR or not near(first_scale, second_scale):
         return _failed(measured.evidence, "between")
     unclipped = trial.update(_DAMPING)
     ratio, unclipped_ratio = (

@@ -52,7 +52,7 @@ def _lacking(weighed: Weighed) -> tuple[int, int]:
         for number, head in unpacked_loss.further.items():
             unpacked_keys = unpacked_loss.key[(head.target != IGNORED) & (unpacked_loss.owner >= 0)]
             packed_head = weighed.loss.further.get(number)
-            packed_keys = weighed.loss.key[:0]
+            packed_keys = np.empty(0, np.int64)
             if packed_head is not None:
                 packed_keys = weighed.loss.key[packed_head.target != IGNORED]
             is_cut_off = ~np.isin(unpacked_keys, weighed.loss.key)

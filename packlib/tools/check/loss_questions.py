@@ -1,6 +1,6 @@
 """The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,8 @@ _WORDS = {
 }  # fmt: skip
 
 _OTHERWISE = 0.01  # gradients of a sequence that change by more, besides their size, are those of another question
-_QUESTIONS = "targets at borders", "labels", "mean"
+_OF_TARGETS = "targets at borders", "labels"  # questions
+_QUESTIONS = (*_OF_TARGETS, "mean")
 _SILENT = (
     "The loss is 0 and has no gradient, as where all advantages are 0 (answers of a prompt with equal rewards): "
     "nothing shows what it asks for. Give sequences of which some are to be learned from."
@@ -42,7 +43,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         return
     if not np.isfinite(loss.value):
         evidence = f"The loss of a batch of {len(weighing.checked.sequences)} sequences is {loss.value}"
-        yield from _inconclusive(_QUESTIONS[:2], f"{evidence}.")
+        yield from _inconclusive(_OF_TARGETS, f"{evidence}.")
         yield Finding.failed("mean", f"{evidence}.", "nan loss")
         return
     if weighing.is_silent:
@@ -60,7 +61,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         findings = [_borders(weighing), _labels(weighing)]
     else:
         evidence = "The loss has no gradient with respect to the scores that the model returns."
-        findings = _inconclusive(_QUESTIONS[:2], evidence)
+        findings = _inconclusive(_OF_TARGETS, evidence)
     yield from findings
     spoiled = ""
     if any(finding.verdict == FAILED for finding in findings):
@@ -76,6 +77,11 @@ def _inconclusive(questions: Sequence[str], evidence: str) -> list[Finding]:
     return [Finding(question, INCONCLUSIVE, evidence) for question in questions]
 
 
+def _joined(keys: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the keys of several parts end to end; an empty array without any."""
+    return np.concatenate([np.empty(0, np.int64), *keys])
+
+
 def _borders(weighing: Weighing) -> Finding:
     """Find slots before a border that must predict a token of the next sequence.
 
@@ -86,23 +92,25 @@ def _borders(weighing: Weighing) -> Finding:
     width = ids.shape[-1]
     slots = np.arange(ids.numel())
     shift = max(loss.shift, 0) if loss.known else 1
-    to = slots + shift  # the slot of each target
-    to -= width * (to // width != slots // width)  # behind the end of a row its begin, as if labels were rolled
-    beyond_border = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
+    target_slots = slots + shift
+    is_behind_row = target_slots // width != slots // width
+    target_slots -= width * is_behind_row  # the begin of the same row, as if labels were rolled
+    beyond_border = (owner >= 0) & (owner[target_slots] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
     if loss.known:
-        leaked = np.flatnonzero(beyond_border & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
+        tokens_there = ids.flatten().cpu().numpy()[target_slots]
+        leaked = np.flatnonzero(beyond_border & loss.predicted & (loss.target == tokens_there))
     else:
         unpacked_losses = weighing.whole.unpacked_losses.values()
-        unpacked_keys = np.concatenate(
-            [loss.key[:0], *(unpacked.key[unpacked.touched] for unpacked in unpacked_losses)]
+        unpacked_keys = _joined(unpacked.key[unpacked.touched] for unpacked in unpacked_losses)
+        leaked = np.flatnonzero(
+            beyond_border & (target_slots > slots) & loss.touched & ~np.isin(loss.key, unpacked_keys)
         )
-        leaked = np.flatnonzero(beyond_border & (to > slots) & loss.touched & ~np.isin(loss.key, unpacked_keys))
     evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
     if not len(leaked):
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
     causes = ["leaked"]
-    if (to < slots)[leaked].all():
+    if (target_slots < slots)[leaked].all():
         causes = ["rolled"]
     elif loss.shift == 2:
         causes = ["leaked", "shifted twice"]
@@ -160,7 +168,7 @@ def _labels(weighing: Weighing) -> Finding:
     loss = weighing.whole.loss
     losses = [batch_loss for batch in weighing.batches for batch_loss in (batch.loss, *batch.unpacked_losses.values())]
     predicted_elsewhere = [other_loss.key[other_loss.predicted] for other_loss in losses if other_loss is not loss]
-    return labels_of(loss, np.concatenate([loss.key[:0], *predicted_elsewhere]))
+    return labels_of(loss, _joined(predicted_elsewhere))
 
 
 def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
@@ -381,7 +389,7 @@ def _has_other_tokens(weighing: Weighing) -> bool:
     loss = weighing.whole.loss
     for unit, unpacked_loss in weighing.whole.unpacked_losses.items():
         pieces = [piece for piece in loss.pieces if weighing.checked.unit_of[piece.sequence] == unit]
-        packed_keys = np.concatenate([loss.key[:0], *(loss.key[piece.slots] for piece in pieces)])
+        packed_keys = _joined(loss.key[piece.slots] for piece in pieces)
         if set(packed_keys.tolist()) != set(unpacked_loss.key[unpacked_loss.key >= 0].tolist()):
             return True
     return False

@@ -36,7 +36,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     """
     if step is None or weighing.whole.loss.value is None or weighing.is_silent:
         return
-    batches = [batch.loss.batch for batch in weighing.batches[2:]]
+    batches = [batch.loss.batch for batch in weighing.smaller_batches]
     one_per_rank = ranks() > 1 and not checked.called.share_rows
     if one_per_rank and ranks() > 2:
         return

@@ -212,6 +212,11 @@ class Weighing:
         """Return the batch of all units."""
         return self.batches[0]
 
+    @property
+    def smaller_batches(self) -> list[Weighed]:
+        """Return the two batches that have all units between them: the longer ones, and the shortest third."""
+        return self.batches[2:]
+
     @cached_property
     def is_silent(self) -> bool:
         """Return whether no loss has a value or a gradient, neither that of the batch nor that of a unit alone."""

@@ -197,7 +197,7 @@ def _failed_loss(weighing: Weighing, whole_batch: CheckedBatch) -> list[Finding]
     loss = Loss(whole_batch, whole_batch.batch, whole_batch.pieces, call)
     if not loss.touched.any():
         return []
-    labels = labels_of(loss, loss.key[:0])
+    labels = labels_of(loss, np.empty(0, np.int64))
     if labels.verdict == FAILED:
         return [labels]
     if not (loss_of_few.certain and loss.certain):
