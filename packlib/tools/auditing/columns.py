@@ -330,7 +330,7 @@ class _RowReader:
         begins_run = np.ones(len(values), bool)
         step = values.dtype.type(name == "position_ids")  # 1 for positions, 0 for numbers
         np.not_equal(values[1:], values[:-1] + step, out=begins_run[1:])
-        begins_run[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        begins_run[(np.cumsum(sizes) - sizes)[sizes > 0]] = True  # each row begins one
         run_starts = np.flatnonzero(begins_run)
         return _Sequences(
             slots[run_starts], np.diff(run_starts, append=len(values)), sums(begins_run, sizes), values[run_starts]

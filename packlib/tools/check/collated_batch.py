@@ -24,6 +24,7 @@ from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_m
 # layer adds some. In half precision a rounding is 1 / 128 or 1 / 1024 of a number, so 256 of them would hide a fault.
 _APART, _APART_IN_HALF = 256, 8  # if batches have other shapes, so that kernels add up in another order
 _MOVED, _MOVED_IN_HALF = 16, 4  # if batches have the same shape
+_REPEATED = 256  # if two calls have the same batch: noise is far larger, as dropout is
 _HALF = 1e-4  # a rounding error above it is that of half precision
 
 
@@ -115,6 +116,11 @@ class CalledBatch:
         if loss is None or other_loss is None:
             return 0.0
         return float((other_loss - loss).detach().abs() / loss.detach().abs().clamp(min=1))
+
+    @property
+    def repeat_limit(self) -> float:
+        """The largest difference of two calls with the same batch that counts as rounding, and not as noise."""
+        return _REPEATED * self.rounding
 
     @property
     def without_numbers(self) -> int:

@@ -17,6 +17,7 @@ from packlib.tools.check.collated_batch import CalledBatch, collated
 from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, has_slots, locate
 
+_APART = 256  # roundings by which outputs in rows of other lengths may differ
 _ANSWERS = 16  # that the model is called with at most, unless two groups have more
 
 
@@ -42,7 +43,7 @@ class Groups(CalledBatch):
         pieces = locate(batch["input_ids"].cpu().numpy(), contents)
         super().__init__(called, batch, [p for p in pieces if len(p.slots) == len(contents[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
-        self.limit = max(10 * self.noise.same_seed, 256 * self.rounding)
+        self.limit = max(10 * self.noise.same_seed, _APART * self.rounding)
 
     def unpacked_outputs(self, number: int) -> Tensor:
         """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""

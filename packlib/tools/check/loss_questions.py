@@ -309,11 +309,11 @@ def _learns_from_others(weighing: Weighing) -> bool:
         label_slots = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
         flat[label_slots] = flat[label_slots].roll(1)
         pull = Loss(checked, {**checked.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
+        if pull is None:
+            continue
         other_slots = np.delete(np.arange(labels.numel()), piece.slots)
-        if (
-            pull is not None
-            and (pull - loss.pull)[other_slots].norm() > weighing.limit * loss.pull[other_slots].norm()
-        ):
+        change = (pull - loss.pull)[other_slots].norm()
+        if change > weighing.limit * loss.pull[other_slots].norm():
             return True
     return False
 
@@ -404,10 +404,10 @@ def _mean(weighing: Weighing, spoiled: str, leaks: bool, spoiled_heads: bool) ->
         spoiled_heads: whether targets of further heads are wrong.
     """
     checked = weighing.checked
-    if max(checked.loss_noise) > 256 * checked.rounding:
+    if max(checked.loss_noise) > checked.repeat_limit:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
     outputs_agree = not checked.differing() and not checked.differing_elsewhere
-    clean = not leaks and outputs_agree and max(checked.noise) <= 256 * checked.rounding
+    clean = not leaks and outputs_agree and max(checked.noise) <= checked.repeat_limit
     fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
     deviation = max((distance for batch in weighing.batches for distance in batch.deviation.values()), default=0.0)
     evidence = _rules_that_fit(weighing, fitting)
@@ -450,7 +450,10 @@ def _no_right_mean(
     """Answer where no rule fits what sequences weigh, or only the rule of a fault.
 
     Args:
+        evidence: what was measured, without a full stop.
+        fitting: the names of rules that fit.
         deviation: how far the gradient of a sequence in a batch is from a multiple of that alone.
+        spoiled: as in `_mean`.
         clean: whether sequences have the same outputs in a pack as alone.
     """
     share_rows = weighing.checked.called.share_rows

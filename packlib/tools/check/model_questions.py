@@ -18,7 +18,7 @@ _MIXING = {"rows", "mixed", "state", "convolution", "counted", "ids before"}  # 
 
 def determinism(checked: CheckedBatch) -> Finding:
     """Find out if two calls with one batch give the same, with one seed and with another."""
-    rounding = 256 * checked.rounding
+    rounding = checked.repeat_limit
     same_seed, other_seed = checked.noise
     loss_same_seed, loss_other_seed = checked.loss_noise
     evidence = (

@@ -355,16 +355,19 @@ def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
     p = logarithm.exp()
     lowest = slope.argmin(1)
     highest = slope.argmax(1)
-    one_below, one_above = (slope < 0).sum(1) == 1, (slope > 0).sum(1) == 1
+    one_below = (slope < 0).sum(1) == 1  # a single slope is negative
+    one_above = (slope > 0).sum(1) == 1
     target = torch.where(one_below, lowest, torch.where(one_above, highest, slope.abs().argmax(1)))[:, None]
     is_other = torch.ones_like(slope).scatter_(1, target, 0)
     count = is_other.sum(1, keepdim=True)
-    mean_p, mean = ((x * is_other).sum(1, keepdim=True) / count for x in (p, slope))
-    steep = ((p - mean_p) * slope * is_other).sum(1, keepdim=True)
-    a = steep / ((p - mean_p).square() * is_other).sum(1, keepdim=True).clamp(min=1e-30)
-    line = mean + a * (p - mean_p)
+    mean_p, mean_slope = ((x * is_other).sum(1, keepdim=True) / count for x in (p, slope))
+    covariance = ((p - mean_p) * slope * is_other).sum(1, keepdim=True)  # times count, as the variance is
+    variance = ((p - mean_p).square() * is_other).sum(1, keepdim=True)
+    a = covariance / variance.clamp(min=1e-30)
+    line = mean_slope + a * (p - mean_p)
     factor = (line - slope).gather(1, target)[:, 0]
-    deviation = ((slope - line) * is_other).abs().amax(1)
-    chosen = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
-    deviation = torch.where(chosen, deviation, torch.inf)
-    return target[:, 0], (one_below | one_above) & chosen, factor, deviation, -logarithm.gather(1, target)[:, 0]
+    is_choice = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
+    deviation = torch.where(is_choice, ((slope - line) * is_other).abs().amax(1), torch.inf)
+    is_lone = (one_below | one_above) & is_choice
+    entropy = -logarithm.gather(1, target)[:, 0]
+    return target[:, 0], is_lone, factor, deviation, entropy

@@ -71,9 +71,9 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
             f"While the model trains, two calls with one batch differ by {same_seed:.2g} of the outputs with one seed"
         )
         evidence += f", by {other_seed:.2g} with another"
-        if same_seed > 256 * checked.rounding:
+        if same_seed > checked.repeat_limit:
             yield Finding.failed(question, f"{evidence}.", "moves in training")
-        elif other_seed <= 256 * checked.rounding:
+        elif other_seed <= checked.repeat_limit:
             yield Finding(question, PASSED, f"{evidence}.")
         else:
             yield _of_noise(checked, evidence)

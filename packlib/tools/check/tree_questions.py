@@ -21,6 +21,7 @@ from packlib.tools.check.collated_batch import CalledBatch, collated
 from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, locate
 
+_APART = 256  # roundings by which outputs in rows of other lengths may differ
 _PATHS = 24  # that the model is called with at most, unless two groups have more
 _LEAST = 2  # tokens of a node that is looked for: a single token may be anywhere
 
@@ -40,17 +41,17 @@ class Paths(CalledBatch):
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
         chosen_groups = _few(groups)
-        named = [(index, path) for index, group in enumerate(chosen_groups) for path in group["paths"]]
-        self.paths = [[*path] for _, path in named]
+        self.paths = [[*path] for group in chosen_groups for path in group["paths"]]
+        group_of = [index for index, group in enumerate(chosen_groups) for _ in group["paths"]]  # for each path
         self.labels = [
             [*group_labels]
             for group in chosen_groups
             for group_labels in group.get("labels", _all_labels(group["paths"]))
         ]
-        self.nodes = shared_trees(self.paths, [index for index, _ in named])
+        self.nodes = shared_trees(self.paths, group_of)
         parents = self.nodes.parents.tolist()
         self.begins = [0] * len(parents)
-        for node, parent in enumerate(parents):
+        for node, parent in enumerate(parents):  # parents come before their children
             if parent != ROOT:
                 self.begins[node] = self.begins[parent] + int(self.nodes.tokens[parent])
         self.is_leaf = [node not in set(parents) for node in range(len(parents))]
@@ -60,7 +61,7 @@ class Paths(CalledBatch):
         )
         whole_pieces = [piece for piece in pieces if len(piece.slots) == len(self._wanted(piece.sequence))]
         super().__init__(called, batch, [piece for piece in whole_pieces if len(piece.slots) >= _LEAST])
-        self.limit = max(10 * self.noise.same_seed, 256 * self.rounding)
+        self.limit = max(10 * self.noise.same_seed, _APART * self.rounding)
 
     def _wanted(self, node: int) -> list[int]:
         """Return the tokens of a node that must be in the batch.
