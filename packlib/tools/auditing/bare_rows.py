@@ -41,7 +41,7 @@ class BareRows(NamedTuple):
     first_row: int = 0
     file: str = ""
 
-    def kept(self, padding: bool, has_last_token: np.ndarray) -> "BareRows":
+    def with_ends(self, padding: bool, has_last_token: np.ndarray) -> "BareRows":
         """Return the rows with or without what may be padding, and with the tokens that only last labels have.
 
         Args:
@@ -611,7 +611,7 @@ def read_again(
             if part is not None:
                 has_last_token = np.full(len(part.sizes), ends == "each")
                 has_last_token[-1:] |= ends == "last" and next_part is None
-                block = part.kept(padding, has_last_token)
+                block = part.with_ends(padding, has_last_token)
                 if ends != "each":
                     labeled = part.last_labels(padding) != IGNORED
                     row_starts = np.cumsum(block.sizes) - block.sizes

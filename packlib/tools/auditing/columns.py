@@ -380,8 +380,9 @@ class _RowReader:
             return None
         row_sizes = self.columns["input_ids"][0]
         of_one_size = bool((row_sizes == row_sizes[0]).all())
-        to_the_end = bool((sums(sequences.lengths, sequences.depths) == row_sizes).all())
-        return ~self._padding(sequences, of_one_size) if of_one_size and to_the_end else None
+        fill_rows = bool((sums(sequences.lengths, sequences.depths) == row_sizes).all())
+        # sequences that fill all rows up to one size: the last ones may be padding
+        return ~self._padding(sequences, of_one_size) if of_one_size and fill_rows else None
 
     def _positions_without_padding(self, sequences: _Sequences) -> _Sequences:
         """Return sequences by positions without those that are padding; padding that counts on is cut from the last."""

@@ -119,6 +119,8 @@ def _is_shifted_by(slots: int, values: np.ndarray, checked: CheckedBatch, name: 
             continue
         column = np.asarray(row[name], dtype=float)[piece.offsets]
         values_there = values[piece.slots]
-        if slots:
-            column, values_there = (column[:-1], values_there[1:]) if slots > 0 else (column[1:], values_there[:-1])
+        if slots > 0:
+            column, values_there = column[:-1], values_there[1:]
+        elif slots < 0:
+            column, values_there = column[1:], values_there[:-1]
         yield bool(np.allclose(column, values_there, rtol=1e-4))

@@ -398,8 +398,9 @@ def _as_in_the_short_batch(checked: CheckedBatch, seen_pairs: np.ndarray) -> boo
     owner_before = owners(checked.short["input_ids"], found_in(checked.short, checked.sequences))[0]
     width = min(len(owner), len(owner_before))
     owner, owner_before = owner[:width], owner_before[:width]
-    tokens = (owner[:, None] >= 0) & (owner >= 0)
-    expected = tokens & (owner[:, None] != owner) & (owner_before[:, None] == owner_before)
+    hold_tokens = (owner[:, None] >= 0) & (owner >= 0)  # pairs of slots that are no padding
+    was_same_sequence = owner_before[:, None] == owner_before
+    expected = hold_tokens & (owner[:, None] != owner) & was_same_sequence
     if checked.causal:
         expected &= np.tri(width, dtype=bool)
     is_seen = np.zeros_like(expected)
@@ -416,7 +417,7 @@ def _reads_ids_before(checked: CheckedBatch) -> bool:
         return False
     looking_slots = checked.pieces[leak.looks].slots
     seen_slots = checked.pieces[leak.sees].slots
-    all_but_last = seen_slots[:-_GRAM]
+    all_but_last = seen_slots[:-_GRAM]  # all but those that an n-gram may read
     call = checked.called(checked.moved(checked.batch, all_but_last))
     change = checked.distance(call.outputs, checked.call.outputs)[looking_slots]
     is_next = leak.sees + 1 == leak.looks

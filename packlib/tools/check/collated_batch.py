@@ -327,7 +327,10 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def causal(self) -> bool:
-        """Return True if the first token of the longest sequence, alone, does not depend on the last one."""
+        """Return True if the first token of the longest sequence does not depend on its last one.
+
+        The sequence is alone for that, if the model takes its bare tokens; else it is in the batch.
+        """
         piece = max(self.pieces, key=lambda piece: len(piece.slots))
         batch = self.unpacked_batch(piece) if self.takes_bare_tokens else self.batch
         first_slot, last_slot = (0, len(piece.slots) - 1) if self.takes_bare_tokens else piece.slots[[0, -1]]
@@ -591,11 +594,8 @@ class CheckedBatch(CalledBatch):
                 if call is None:
                     continue
                 change = self.distance(call.outputs, self.call.outputs)
-                if any(
-                    change[piece.slots].max() > self.limit
-                    for index, piece in enumerate(self.pieces)
-                    if index != number
-                ):
+                other_pieces = [piece for index, piece in enumerate(self.pieces) if index != number]
+                if any(change[piece.slots].max() > self.limit for piece in other_pieces):
                     return name
         return ""
 

@@ -187,7 +187,7 @@ class Loss:
         slots = score_slots[reading.rows]
         self.touched[slots] = True
         self.certain = bool(reading.fits.all())
-        has_target = np.ones(len(slots), bool)
+        has_target = np.ones(len(slots), bool)  # of these slots
         if self.certain:
             self.factor[slots] = reading.factor
             has_target = np.abs(reading.factor) > _FAINT * reading.size
