@@ -727,7 +727,8 @@ def _between(
     _refuse(sizes < 1, first_row, f"has no {kind}")
     _refuse(values[bound_ends - sizes] != 0, first_row, f"has {kind} that do not start at 0")
     if kind != NEMO:
-        return np.delete(np.diff(values), bound_ends[:-1] - 1), sizes - 1
+        lengths = np.delete(np.diff(values), bound_ends[:-1] - 1)  # without those from one row's end to the next row
+        return lengths, sizes - 1
     next_bounds = np.append(values[1:], 0)
     next_bounds[bound_ends - 1] = widths
     return next_bounds - values - 1, sizes

@@ -395,7 +395,7 @@ def _loss_beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | Non
     if called.share_rows:
         return None
     through = [called.parameter_slope(part.batch, trial.parameters, through_scores=True) for part in trial.parts]
-    besides = [gradient - of_scores for gradient, of_scores in zip(measured.gradients, through, strict=True)]
+    besides = [whole - through_scores for whole, through_scores in zip(measured.gradients, through, strict=True)]
     weights = weights_in(measured.update.delivered, [*through, *besides])
     explained = torch.stack([*through, *besides], 1) @ torch.from_numpy(weights)
     residual = float((measured.update.delivered - explained).norm())

@@ -24,6 +24,7 @@ from packlib.tools.rows.loss_masks import trained_in_row
 
 QUESTION = "whole sequences"
 _SLOTS = 1 << 12  # of the batch of whole sequences at most, or more if max_tokens is larger
+_NEIGHBORS = 4  # pieces that are asked about first, of which the shortest that differs is one
 
 Ask = Callable[[list[dict]], list[Finding]]
 
@@ -176,7 +177,7 @@ def _units_to_ask(whole_batch: CheckedBatch, differing: dict[int, float]) -> Ite
         """Sort the shortest one first, then its direct neighbors, then others by their length."""
         return number != shortest, abs(number - shortest) > 1, len(pieces[number].slots)
 
-    neighbors = sorted(row, key=order)[:4]
+    neighbors = sorted(row, key=order)[:_NEIGHBORS]
     for numbers in [neighbors, range(len(pieces))] if len(pieces) > len(neighbors) else [neighbors]:
         units = {whole_batch.unit_of[pieces[number].sequence] for number in numbers}
         if len(whole_batch.of_units(units)) < 2:
