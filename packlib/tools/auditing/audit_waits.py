@@ -7,7 +7,7 @@ from packlib.work import Waiting, Work, waiting
 from packlib.work.windows import deal_in_windows
 
 _MOST = 1 << 20  # packs that are dealt: more would take minutes
-_WINDOW = 8  # of `balance`, by default
+_WINDOW = 8  # updates, as `balance` has it by default
 
 
 def waiting_of(
@@ -21,8 +21,10 @@ def waiting_of(
         Waiting where packs are dealt at random, its share where `balance` deals them, and both in a sentence
         that says what they rest on.
     """
-    step = ranks * packs_per_rank
-    if not (packs := min(len(work_of_packs), max(_MOST, step)) // step * step):
+    packs_per_update = ranks * packs_per_rank
+    most = min(len(work_of_packs), max(_MOST, packs_per_update))
+    packs = most // packs_per_update * packs_per_update
+    if packs == 0:
         return None
     waiting_time = waiting(work_of_packs[:packs], ranks, packs_per_rank)
     rng = np.random.default_rng(0)

@@ -25,8 +25,8 @@ from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.column_values import is_list, lengths_of, refuse_gaps
 from packlib.tools.rows.row_sources import as_data_set
 
-_SEQUENCES = "whole file of sequences"
-_SHAPE = ("attention_mask", "seq_lengths")  # which tell padding and sequences, and not what is trained on
+_SEQUENCES = "whole file of sequences"  # what each file of a source should be, in words
+_SHAPE = ("attention_mask", "seq_lengths")  # columns of padding and of sequences, and not of what is trained on
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Cut:
         rule: "split", "truncate" or "drop".
         max_length: tokens of the longest sequence that stays as it is.
         sequences: how many were longer.
-        tokens: of the source that are then in no pack.
-        labels: of the source that are then not trained on, since they are cut, or since their token comes first in a
-            piece, where nothing predicts it; None if the source does not say which tokens are trained on.
-        unlabeled: sequences that had a label, and of which what is left has none.
+        tokens: how many tokens of the source are in no pack then.
+        labels: how many labels of the source are not trained on then: they are cut, or their token comes first in a
+            piece, where nothing predicts it. None if the source does not say which tokens are trained on.
+        unlabeled: how many sequences had a label before they were cut, and have none in what is left; None like labels.
     """
 
     rule: CutRule
@@ -56,10 +56,10 @@ class ReadSource:
     """The sequences of a source that packs should hold.
 
     Attributes:
-        sequences, tokens: of the source itself.
-        lengths: of what the packs should hold.
-        contents: of what the packs should hold; None where the source has no tokens.
-        cut: what of the source they need not hold; None if nothing was said of that.
+        sequences, tokens: how many the source itself has.
+        lengths: of the sequences that packs should hold.
+        contents: of these sequences; None if the source has no tokens.
+        cut: what packs need not hold, since it was too long; None if no rule was meant for that.
         in_place, ahead: rows whose labels are their tokens, and rows whose labels are the next ones.
         token_counts: how often each token should be in the packs; None unless asked for.
     """
@@ -81,12 +81,13 @@ class OpenSource:
         source: as in `audit`.
         column: of the tokens or the lengths; by default `input_ids`, or what the packs call their tokens.
         columns, masks: as in `audit`.
-        packs_columns: what the columns of the packs are called here, with their names in the file.
+        packs_columns: the columns of the packs: packlib's name for each, and its name in their file.
 
     Attributes:
         has_tokens: whether the tokens of each sequence are known.
         trained: the columns that say which tokens are trained on.
-        unread, there: the columns that are not looked at, and all.
+        unread: the columns that are not looked at.
+        all_columns: the names of all columns of all files.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, and what is wrong with it.
@@ -106,33 +107,15 @@ class OpenSource:
         self._column = column
         self._words = {**MASKS, **masks}
         self._tables = _tables(source)
-        self._names = dict[str, str]()
+        self._names = dict[str, str]()  # packlib's name for each column that is read, and its name in the file
         self.unread = list[str]()
         for number, table in enumerate(self._tables):
             names = names_in(table.schema.names, columns, masks)
             tokens = column or names.get("input_ids") or packs_columns.get("input_ids", "input_ids")
-            lists = {
-                column_name for column_name in table.schema.names if is_list(table.schema.field(column_name).type)
-            }
-            names = {
-                name: column_name
-                for name, column_name in names.items()
-                if column_name in lists and (name in ("labels", *_SHAPE) or name in self._words)
-            }
-            names = {"input_ids": tokens} | {
-                name: column_name for name, column_name in names.items() if column_name != tokens
-            }
-            if tokens not in table.schema.names and (
-                len(self._tables) > 1 or table.path is None or _is_no_lengths(table)
-            ):
-                raise ValueError(
-                    f"{table.name} has no column {named(tokens)}; it has {listed(table.schema.names) or 'none'}: name "
-                    "that of the tokens, or of the lengths, by column (--column)."
-                )
-            if number and names != self._names:
-                odd, _ = min(set(names.items()) ^ set(self._names.items()))
-                has, lacks = (table, self._tables[0]) if odd in names else (self._tables[0], table)
-                raise ValueError(f"{lacks.name} has no column {odd}, which {has.name} has: all need the same.")
+            self._refuse_without(tokens, table)
+            names = self._columns_to_read(table, tokens, names)
+            if number > 0:
+                self._refuse_others(names, table)
             self._names = names
             self.unread = [column_name for column_name in table.schema.names if column_name not in names.values()]
         self.has_tokens = bool(self._tables) and all(
@@ -140,7 +123,38 @@ class OpenSource:
         )
         trained = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
         self.trained = trained if self.has_tokens else []
-        self.there = {name for table in self._tables for name in table.schema.names}
+        self.all_columns = {name for table in self._tables for name in table.schema.names}
+
+    def _refuse_without(self, tokens: str, table: Table) -> None:
+        """Raise a ValueError if a table lacks the column of tokens, unless it may be a file of lengths alone."""
+        may_be_lengths = len(self._tables) == 1 and table.path is not None and not _is_no_lengths(table)
+        if tokens not in table.schema.names and not may_be_lengths:
+            raise ValueError(
+                f"{table.name} has no column {named(tokens)}; it has {listed(table.schema.names) or 'none'}: name "
+                "that of the tokens, or of the lengths, by column (--column)."
+            )
+
+    def _columns_to_read(self, table: Table, tokens: str, names: Mapping[str, str]) -> dict[str, str]:
+        """Choose the columns of a table that are read: tokens, and the lists that tell labels, masks and shape.
+
+        Args:
+            tokens: the column of tokens, or of lengths.
+            names: the columns that are known, by packlib's names.
+        """
+        lists = {column_name for column_name in table.schema.names if is_list(table.schema.field(column_name).type)}
+        others = {
+            name: column_name
+            for name, column_name in names.items()
+            if column_name in lists and (name in ("labels", *_SHAPE) or name in self._words) and column_name != tokens
+        }
+        return {"input_ids": tokens} | others
+
+    def _refuse_others(self, names: Mapping[str, str], table: Table) -> None:
+        """Raise a ValueError if a later table has other columns to read than the first one."""
+        if names != self._names:
+            odd, _ = min(set(names.items()) ^ set(self._names.items()))
+            has, lacks = (table, self._tables[0]) if odd in names else (self._tables[0], table)
+            raise ValueError(f"{lacks.name} has no column {odd}, which {has.name} has: all need the same.")
 
     def read(self, keep_contents: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
         """Read all sequences.
@@ -148,8 +162,7 @@ class OpenSource:
         Args:
             keep_contents: whether to return their contents.
             bare: whether to keep what finds them in rows that do not tell where sequences begin.
-            rule, max_length: what became of longer sequences, and the tokens that a sequence may have; None if nothing
-                is known of that.
+            rule: what became of sequences longer than `max_length`; None if no rule was meant for them.
         """
         if not self.has_tokens:
             return _by_lengths(self._lengths(), rule, max_length)
@@ -178,20 +191,35 @@ class OpenSource:
         if rule is not None:
             with_labels = bool(self.trained)
             cut = Cut(
-                rule, max_length, total.longer, total.tokens - int(lengths.sum()),
-                total.labels - total.labels_kept if with_labels else None, total.unlabeled if with_labels else None,
-            )  # fmt: skip
+                rule=rule,
+                max_length=max_length,
+                sequences=total.longer,
+                tokens=total.tokens - int(lengths.sum()),
+                labels=total.labels - total.labels_kept if with_labels else None,
+                unlabeled=total.unlabeled if with_labels else None,
+            )
         histogram = LengthHistogram.from_lengths(lengths)
         contents = Contents(chunks) if keep_contents else None
         return ReadSource(
-            total.sequences, total.tokens, histogram, contents, cut, total.in_place, total.ahead, total.counts
+            sequences=total.sequences,
+            tokens=total.tokens,
+            lengths=histogram,
+            contents=contents,
+            cut=cut,
+            in_place=total.in_place,
+            ahead=total.ahead,
+            token_counts=total.counts,
         )
 
     def _refuse_empty(self, sizes: np.ndarray, first_row: int, name: str) -> None:
+        """Raise a ValueError that names the first row without tokens."""
         as_lengths(sizes, lambda i: f"row {first_row + i} of {name}")
 
     def _sequences(self, columns: Columns, first_row: int) -> Columns:
-        """Return the columns by token, without padding; rows are taken apart where they hold several sequences."""
+        """Return the columns by token, without padding, and with a size for each sequence in place of each row.
+
+        A row with `seq_lengths` holds several sequences.
+        """
         sizes, _ = columns["input_ids"]
         by_token = [name for name in columns if name != "seq_lengths"]
         for name in by_token:
@@ -211,9 +239,10 @@ class OpenSource:
         return columns
 
     def _trained(self, columns: Columns, total: "_Totals") -> dict[str, np.ndarray]:
-        """Mark the tokens that are trained on, by column."""
+        """Mark the tokens that are trained on, by column; count in `total` where labels are."""
         sizes, _ = columns["input_ids"]
-        starts, trained = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
+        starts = np.cumsum(sizes) - sizes
+        trained = dict[str, np.ndarray]()
         if "labels" in columns:
             trained["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, starts, starts + sizes - 1)
             total.in_place += numbers["in place"]
@@ -230,47 +259,41 @@ class OpenSource:
         total: "_Totals",
         keep_contents: bool,
     ) -> tuple[np.ndarray, Chunk | None]:
-        """Return the lengths and the contents of what packs should hold of some sequences."""
-        first_sequence, starts = total.sequences, np.cumsum(sizes) - sizes
+        """Return the lengths and the contents of what packs should hold of some sequences; add them to `total`.
+
+        Args:
+            sizes, ids, trained: tokens of each sequence, all tokens, and by column which of them are trained on.
+            pieces: what the rule leaves of all these sequences, also of short ones: the sequence of each piece, its
+                offset there, and its length. None without a rule.
+        """
+        first_sequence = total.sequences
         total.sequences += len(sizes)
         total.tokens += int(sizes.sum())
         longer = sizes > max_length
-        if pieces is None or not longer.any():
-            chunk = (
-                _chunk_with_ends(ids, sizes, trained, total.counts)
-                if keep_contents or (trained and pieces is not None)
-                else None
-            )
-            if chunk is not None and pieces is not None:
-                labels = Contents([chunk]).trained().sum(dtype=np.int64) if trained else 0
-                total.labels += int(labels)
-                total.labels_kept += int(labels)
-                chunk = chunk._replace(documents=np.arange(first_sequence, first_sequence + len(sizes)))
-            return sizes, chunk
-        documents, offsets, lengths = pieces
-        slots = ranges(starts[documents] + offsets, lengths)
-        of_pieces = {name: bits[slots] for name, bits in trained.items()}
-        chunk = _chunk_with_ends(ids[slots], lengths, of_pieces, total.counts)
-        total.longer += int(longer.sum())
-        if trained:
-            labels_of_source = Contents([chunk_of(ids, sizes, trained)]).trained()
-            labels_of_pieces = Contents([chunk]).trained()
-            of_documents = np.bincount(documents, labels_of_pieces, len(sizes))
-            total.labels += int(labels_of_source.sum(dtype=np.int64))
-            total.labels_kept += int(labels_of_pieces.sum(dtype=np.int64))
-            is_there = np.bincount(documents, minlength=len(sizes)) > 0
-            total.unlabeled += int(np.count_nonzero(is_there & (labels_of_source > 0) & (of_documents == 0)))
-        return lengths, chunk._replace(documents=first_sequence + documents)
+        if pieces is not None and longer.any():
+            total.longer += int(longer.sum())
+            documents, _, piece_lengths = pieces
+            chunk = _chunk_of_pieces(sizes, ids, trained, pieces, total)
+            return piece_lengths, chunk._replace(documents=first_sequence + documents)
+        if not keep_contents and not (trained and pieces is not None):
+            return sizes, None
+        chunk = _chunk_with_ends(ids, sizes, trained, total.counts)
+        if pieces is not None:
+            labels = Contents([chunk]).trained().sum(dtype=np.int64) if trained else 0
+            total.labels += int(labels)
+            total.labels_kept += int(labels)
+            chunk = chunk._replace(documents=np.arange(first_sequence, first_sequence + len(sizes)))
+        return sizes, chunk
 
     def _lengths(self) -> LengthHistogram:
         """Return the lengths of a source without tokens."""
         source = self._source
         if isinstance(source, LengthHistogram):
             return source
-        parquet = (
+        is_file_of_lengths = (
             len(self._tables) == 1 and isinstance(source, str | os.PathLike) and not _is_no_lengths(self._tables[0])
         )
-        if self._tables and not parquet:
+        if self._tables and not is_file_of_lengths:
             return LengthHistogram.from_lengths(np.concatenate([*map(self._lengths_of_table, self._tables)]))
         if not isinstance(source, str | os.PathLike):
             return LengthHistogram.from_lengths(as_lengths(source, noun="Source length"))
@@ -281,6 +304,7 @@ class OpenSource:
         return load_argument("source", source, column=self._column)
 
     def _lengths_of_table(self, table: Table) -> np.ndarray:
+        """Read the lengths in a table: of the lists in the column of tokens, or the whole numbers there; int64."""
         name = self._names["input_ids"]
         lengths_by_batch = [np.empty(0, np.int64)]
         first_row = 0
@@ -298,10 +322,33 @@ class OpenSource:
         return np.concatenate(lengths_by_batch)
 
 
+def _chunk_of_pieces(
+    sizes: np.ndarray, ids: np.ndarray, trained: Mapping[str, np.ndarray], pieces: Pieces, total: "_Totals"
+) -> Chunk:
+    """Return the contents of the pieces that a rule leaves of some sequences; count their labels in `total`."""
+    documents, offsets, lengths = pieces
+    starts = np.cumsum(sizes) - sizes
+    slots = ranges(starts[documents] + offsets, lengths)
+    trained_of_pieces = {name: bits[slots] for name, bits in trained.items()}
+    chunk = _chunk_with_ends(ids[slots], lengths, trained_of_pieces, total.counts)
+    if trained:
+        labels_before = Contents([chunk_of(ids, sizes, trained)]).trained()  # of each sequence
+        labels_of_pieces = Contents([chunk]).trained()
+        labels_after = np.bincount(documents, labels_of_pieces, len(sizes))
+        has_pieces = np.bincount(documents, minlength=len(sizes)) > 0
+        total.labels += int(labels_before.sum(dtype=np.int64))
+        total.labels_kept += int(labels_of_pieces.sum(dtype=np.int64))
+        total.unlabeled += int(np.count_nonzero(has_pieces & (labels_before > 0) & (labels_after == 0)))
+    return chunk
+
+
 def _chunk_with_ends(
     ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray], counts: TokenCounts | None
 ) -> Chunk:
-    """Keep the contents and the last token of each sequence; with `counts`, also what finds it in bare rows."""
+    """Return the contents of sequences, with the last token of each as `ends`.
+
+    With `counts`, the tokens are counted there, and the contents have `begins`, which find sequences in bare rows.
+    """
     last_tokens = ids[np.cumsum(lengths) - 1] if len(ids) else np.zeros(0, np.int64)
     chunk = chunk_of(ids, lengths, trained)._replace(ends=last_tokens)
     if counts is None:
@@ -312,7 +359,13 @@ def _chunk_with_ends(
 
 @dataclass
 class _Totals:
-    """Running totals of a source while it is read."""
+    """Running totals of a source while it is read.
+
+    Attributes:
+        longer: sequences that were cut by the rule.
+        labels, labels_kept: labels of the source, and of what the rule leaves of it.
+        unlabeled, in_place, ahead, counts: as in `Cut` and `ReadSource`; counts is `token_counts` there.
+    """
 
     sequences: int = 0
     tokens: int = 0
@@ -334,12 +387,13 @@ def _tables(source: Any) -> list[Table]:
         if path.is_dir() or any(mark in os.fspath(source) for mark in "*?[") or path.is_file():
             return tables_of(source, _SEQUENCES) or []
         return []
-    several = (
+    are_several_files = (
         isinstance(source, list | tuple)
         and bool(source)
         and all(isinstance(part, str | os.PathLike) for part in source)
     )
-    return (tables_of(source, _SEQUENCES) or []) if several or hasattr(source, "with_format") else []
+    is_data_set = hasattr(source, "with_format")
+    return (tables_of(source, _SEQUENCES) or []) if are_several_files or is_data_set else []
 
 
 def _is_no_lengths(table: Table) -> bool:
@@ -356,6 +410,7 @@ def _holds_tokens(table: Table, column: str) -> bool:
 
 
 def _by_lengths(source: LengthHistogram, rule: CutRule | None, max_length: int) -> ReadSource:
+    """Return a source without tokens, cut by a rule if one was meant."""
     if rule is None:
         return ReadSource(source.num_sequences, source.num_tokens, source)
     lengths = np.flatnonzero(source.counts)

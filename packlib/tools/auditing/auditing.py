@@ -19,7 +19,7 @@ from packlib.packing.search.sums import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
 from packlib.tools.auditing.audited_source import OpenSource, ReadSource
 from packlib.tools.auditing.bare_rows import BareRows, TokenCounts, fits, read_again, tokens_beside
-from packlib.tools.auditing.columns import OTHER_LABELS, sums
+from packlib.tools.auditing.columns import OTHER_LABELS, MeasuredRows, sums
 from packlib.tools.auditing.contents import Chunk, Contents
 from packlib.tools.auditing.last_labels import with_last_tokens
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
@@ -95,7 +95,7 @@ def audit(
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the argument, or the file and what is wrong with it.
     """
-    top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
+    slots_asked = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
     depth = depth_limit(max_sequences_per_pack)
     _check_setting(batch_size, gradient_accumulation_steps, ranks, steps, work, tolerance)
     _check_source(source, column, overlong)
@@ -104,8 +104,8 @@ def audit(
     words = mask_words(masks)
 
     packed = open_packed(data, column_names, words)
-    joined = packed.kind == MEGATRON
-    if joined and top is None:
+    is_megatron = packed.kind == MEGATRON  # which its loader joins and cuts, so that there are no packs yet
+    if is_megatron and slots_asked is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     second = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
     if second is not None:
@@ -114,21 +114,22 @@ def audit(
     _refuse_unknown_masks(words, packed, opened)
 
     keep_contents = opened is not None and opened.has_tokens and packed.tokens
-    cost = (work or Work.decoder()) if ranks > 1 and not joined else None
-    totals = _PackTotals(packed, None if joined else top, wanted(progress), cost, keep_contents, {**MASKS, **words})
-    read_source = _read_source(opened, totals, keep_contents, rule, top)
-    slots = top or totals.widest
+    cost = (work or Work.decoder()) if ranks > 1 and not is_megatron else None
+    row_limit = None if is_megatron else slots_asked
+    totals = _PackTotals(packed, row_limit, wanted(progress), cost, keep_contents, {**MASKS, **words})
+    read_source = _read_source(opened, totals, keep_contents, rule, slots_asked)
+    slots = slots_asked or totals.widest
     packs, tokens = _packs_and_tokens(totals, slots)
 
     packed_sequences = None if opened is None or read_source is None else totals.sequences_beside(opened, read_source)
     findings = _findings_of_packs(totals, slots, read_source, packed_sequences)
-    if joined:
+    if is_megatron:
         findings.notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {slots:,} tokens, which leaves "
             f"{totals.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
     bound, lpfhp = -(-tokens // slots), None
-    if totals.counts is not None and not joined:
+    if totals.counts is not None and not is_megatron:
         bound, lpfhp = _packs_needed(totals, packs, slots, depth, second, tolerance, findings)
     if opened is None or read_source is None or packed_sequences is None:
         against = None
@@ -150,9 +151,9 @@ def audit(
         packs=packs,
         sequences=totals.sequences,
         tokens=tokens,
-        deepest=None if joined else totals.deepest,
+        deepest=None if is_megatron else totals.deepest,
         max_length=slots,
-        given=top is not None,
+        given=slots_asked is not None,
         lower_bound=bound,
         lpfhp_packs=lpfhp,
         source=against,
@@ -173,7 +174,7 @@ def _check_setting(
     work: Work | None,
     tolerance: float,
 ) -> None:
-    """Refuse a setting of the training that is wrong, or of which something is missing."""
+    """Raise an error for a setting of the training that is not allowed, or that needs another one."""
     number("tolerance", tolerance, at_least=0)
     whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1, INT64_MAX)
     whole_number("ranks", ranks, 1, INT64_MAX)
@@ -189,7 +190,7 @@ def _check_setting(
 
 
 def _check_source(source: Any, column: str | None, overlong: Overlong) -> None:
-    """Refuse what is said of a source that is not there, and unknown words."""
+    """Raise an error for `column` or `overlong` without a source, and for values that are not allowed."""
     if column is not None:
         text("column", column)
     if column is not None and source is None:
@@ -200,16 +201,18 @@ def _check_source(source: Any, column: str | None, overlong: Overlong) -> None:
 
 
 def _read_source(
-    opened: OpenSource | None, totals: "_PackTotals", keep_contents: bool, rule: CutRule | None, top: int | None
+    opened: OpenSource | None, totals: "_PackTotals", keep_contents: bool, rule: CutRule | None, slots: int | None
 ) -> ReadSource | None:
     """Read the source as packs should hold it: cut by the rule that was meant, and as NeMo counts its sequences.
 
     Args:
-        top: slots of a pack, as the caller gives them.
+        slots: of a pack, if the caller gives `max_length`; else None.
     """
     if opened is None:
         return None
-    longest = totals.longest if top is None or totals.longest == top + 1 else top
+    # a sequence may have one token more than a pack has slots, which is a label only
+    has_last_label = slots is not None and totals.longest == slots + 1
+    longest = totals.longest if slots is None or has_last_label else slots
     read_source = opened.read(keep_contents, rule, longest, totals.token_counts is not None)
     if totals.packed.kind == NEMO:
         return replace(read_source, lengths=_without_one(read_source.lengths))
@@ -235,7 +238,7 @@ def _packs_and_tokens(totals: "_PackTotals", slots: int) -> tuple[int, int]:
 
 @dataclass
 class _Findings:
-    """Sentences about the packs, as an audit returns them."""
+    """Sentences about the packs, which `PackingAudit` has under the same names; each step of the audit adds some."""
 
     problems: list[str]
     unknown: list[str]
@@ -249,18 +252,18 @@ def _findings_of_packs(
     lengths = None if read_source is None else read_source.lengths
     if lengths is not None and packed_sequences and packed_sequences.last_labels:
         lengths = _without_one(lengths)
-    are_found = packed_sequences is not None and packed_sequences.contents is not None
-    return _Findings(totals.problems(slots), totals.unknown(are_found), totals.notes(lengths))
+    found_by_tokens = packed_sequences is not None and packed_sequences.contents is not None
+    return _Findings(totals.problems(slots), totals.unknown(found_by_tokens), totals.notes(lengths))
 
 
 def _refuse_unknown_masks(words: Mapping[str, MaskWord], packed: PackedData, source: OpenSource | None) -> None:
-    """Refuse a mask whose column neither the packs nor their source have."""
+    """Raise a ValueError for a mask whose column neither the packs nor their source have."""
     columns = {*packed.columns.values(), *packed.unread}
     if not columns:
         return
     place = packed.name
     if source is not None:
-        columns |= source.there
+        columns |= source.all_columns
         place = f"{packed.name} and of its source"
     for name, word in words.items():
         if name not in columns:
@@ -276,7 +279,16 @@ def _packs_needed(
     tolerance: float,
     findings: _Findings,
 ) -> tuple[int, int]:
-    """Return how many packs the sequences need at least, and how many `lpfhp` makes; say if there are far more."""
+    """Find how many packs the sequences need at least, and how many `lpfhp` makes of them.
+
+    If there are far more packs, or packs exceed the second budget, `findings` gets a problem.
+
+    Args:
+        packs: how many there are.
+        max_length, depth: slots and sequences that a pack may have.
+        second: the use of the second budget, if there is one.
+        tolerance: share by which there may be more packs than `lpfhp` makes.
+    """
     assert totals.counts is not None
     histogram = LengthHistogram(totals.counts, max_length=max(max_length, len(totals.counts) - 1))
     histogram = histogram.with_max_length(max_length, "truncate")
@@ -302,14 +314,12 @@ def _beside_the_source(
     packed_sequences: PackedSequences,
     findings: _Findings,
 ) -> SourceComparison:
-    """Compare sequences and labels with those of the source."""
+    """Compare sequences and labels of the packs with those of the source, and add to `findings` what differs."""
     against = compare(read_source, packed_sequences)
-    shifted, one_sided, not_compared = _labels_beside(
-        opened, read_source, totals, packed_sequences, against.labels is not None
-    )
-    findings.problems += against.problems + shifted
-    findings.unknown += against.unknown + one_sided
-    findings.notes += against.notes + _of_rows(packed_sequences, totals) + not_compared
+    of_labels = _labels_beside(opened, read_source, totals, packed_sequences, against.labels is not None)
+    findings.problems += against.problems + of_labels.problems
+    findings.unknown += against.unknown + of_labels.unknown
+    findings.notes += against.notes + _of_rows(packed_sequences, totals) + of_labels.notes
     if opened.unread:
         findings.notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
     return against
@@ -318,13 +328,42 @@ def _beside_the_source(
 def _waits(
     totals: "_PackTotals", work: Work | None, ranks: int, packs_of_a_rank: int
 ) -> tuple[Waiting | None, float | None, str]:
-    """Return how long ranks wait, as the packs come and balanced, and a sentence about that."""
+    """Estimate how long ranks wait on each other.
+
+    Returns:
+        Waiting where packs are dealt at random, its share where they are balanced (None for both if it is unknown), and
+        a sentence about them.
+    """
     waits = waiting_of(np.concatenate(totals.work), ranks, packs_of_a_rank, work) if totals.work and work else None
     return waits or (None, None, _NO_WAITS)
 
 
 class _PackTotals:
-    """Running counts of one pass over the rows; with `work`, that of each pack is kept."""
+    """Counts of one pass over the rows of packs.
+
+    Args:
+        max_length: slots that a row may have; None for any number.
+        work: what a pack costs, if that is needed of each pack.
+        keep_contents: whether to keep what is compared with a source.
+        masks: the columns that may be masks of the loss, with the word for what each means.
+
+    Attributes:
+        packs, empty: rows, and rows of padding alone.
+        tokens, stored: slots that sequences fill, and all slots.
+        widest: slots of the widest row.
+        over: rows with more than `max_length` slots.
+        num_sequences: sequences in all rows; 0 if nothing tells them apart.
+        most_in_a_row: sequences of the row that has most.
+        sequences, deepest: the same two; None if nothing tells sequences apart.
+        counts: how many sequences have each length; None if the lengths are not known.
+        wrong: for each sentence about faulty rows how many rows it is true of, and the first, in words.
+        marked: sums of `MeasuredRows.counts`, by the names there.
+        starts: how many sequences start at each position.
+        contents: of the sequences, if they are kept.
+        token_counts: if contents are kept, and nothing tells sequences apart.
+        work: of each pack, in chunks.
+        masked: whether labels are those of a masked model, which are at other tokens by design.
+    """
 
     def __init__(
         self,
@@ -340,27 +379,29 @@ class _PackTotals:
         self._masks = masks
         self.contents, self.work = list[Chunk](), list[np.ndarray]()
         self.token_counts = TokenCounts() if keep_contents and packed.kind == "input_ids" else None
-        self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
-        self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.marked = Counter[str]()  # `MeasuredRows.counts`
-        self.starts = Counter[int]()  # positions that sequences start at
-        chunks = self._lengths(progress, work, keep_contents)
-        first_lengths = next(chunks, None)  # where no lengths are known, this goes through all rows
+        self.wrong: dict[str, tuple[int, str]] = {}
+        self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = 0
+        self.num_sequences = self.most_in_a_row = 0
+        self.marked = Counter[str]()
+        self.starts = Counter[int]()
+        chunks = self._read(progress, work, keep_contents)
+        first_lengths = next(chunks, None)  # if no lengths are known, this goes through all rows
         self.counts = (
             None if first_lengths is None else count_lengths(chain([first_lengths], chunks), None, "error")[0]
         )
         has_borders = packed.kind != "input_ids"
-        self.sequences: int | None = self.depths if has_borders else None
-        self.deepest: int | None = self.depth if has_borders else None
+        self.sequences: int | None = self.num_sequences if has_borders else None
+        self.deepest: int | None = self.most_in_a_row if has_borders else None
         other_labels, _ = self.wrong.get(OTHER_LABELS, (0, ""))
-        most_are_other = other_labels > self.marked["labeled"] / 2
-        stand_at_one_token = self.marked["masked"] > self.marked["others"] / 2
-        self.masked = most_are_other and stand_at_one_token
+        most_rows_have_others = other_labels > self.marked["labeled"] / 2
+        most_at_one_token = self.marked["masked"] > self.marked["others"] / 2  # that of the mask
+        self.masked = most_rows_have_others and most_at_one_token
         if self.masked:
             del self.wrong[OTHER_LABELS]
 
-    def _lengths(self, progress: bool | None, work: Work | None, keep_contents: bool) -> Iterator[np.ndarray]:
-        # each chunk is drawn, the last too, after which the bar is taken away
+    def _read(self, progress: bool | None, work: Work | None, keep_contents: bool) -> Iterator[np.ndarray]:
+        """Read the rows chunk by chunk, count them, and yield the lengths of sequences where they are known."""
+        # the bar is drawn with each chunk, also with the last one, after which it disappears
         options: dict[str, Any] = {
             "leave": False,
             "delay": 1,
@@ -369,25 +410,7 @@ class _PackTotals:
         }
         with progress_bar(progress=progress, total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
             for rows in self.packed.rows(keep_contents):
-                for sentence, numbers in rows.wrong.items():
-                    count, first_place = self.wrong.get(sentence, (0, f"{numbers[0]}{rows.file}"))
-                    self.wrong[sentence] = count + len(numbers), first_place
-                self.marked.update(rows.counts)
-                self.contents += [] if rows.contents is None else [rows.contents]
-                if rows.bare is not None and self.token_counts is not None:
-                    self.token_counts.add(rows.bare.ids, rows.bare.sizes, rows.bare.trained)
-                    self.token_counts.add_ends(rows.bare)
-                self.packs += len(rows.used)
-                self.empty += int(np.count_nonzero(rows.used == 0))
-                self.tokens += int(rows.used.sum(dtype=np.int64))
-                self.stored += int(rows.widths.sum(dtype=np.int64))
-                self.widest = max(self.widest, int(rows.widths.max(initial=0)))
-                self.depths += int(rows.depths.sum())
-                self.depth = max(self.depth, int(rows.depths.max(initial=0)))
-                if rows.firsts is not None:
-                    positions, times = np.unique(rows.firsts, return_counts=True)
-                    self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
-                self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
+                self._count(rows)
                 bar.update(len(rows.used))
                 if rows.lengths is not None and len(rows.lengths):
                     if work:
@@ -395,18 +418,46 @@ class _PackTotals:
                         self.work.append(work.total(rows.used, squares)[rows.depths > 0])
                     yield rows.lengths
 
+    def _count(self, rows: MeasuredRows) -> None:
+        """Add some rows to the counts."""
+        for sentence, numbers in rows.wrong.items():
+            count, first_place = self.wrong.get(sentence, (0, f"{numbers[0]}{rows.file}"))
+            self.wrong[sentence] = count + len(numbers), first_place
+        self.marked.update(rows.counts)
+        self.contents += [] if rows.contents is None else [rows.contents]
+        if rows.bare is not None and self.token_counts is not None:
+            self.token_counts.add(rows.bare.ids, rows.bare.sizes, rows.bare.trained)
+            self.token_counts.add_ends(rows.bare)
+        self.packs += len(rows.used)
+        self.empty += int(np.count_nonzero(rows.used == 0))
+        self.tokens += int(rows.used.sum(dtype=np.int64))
+        self.stored += int(rows.widths.sum(dtype=np.int64))
+        self.widest = max(self.widest, int(rows.widths.max(initial=0)))
+        self.num_sequences += int(rows.depths.sum())
+        self.most_in_a_row = max(self.most_in_a_row, int(rows.depths.max(initial=0)))
+        if rows.firsts is not None:
+            positions, times = np.unique(rows.firsts, return_counts=True)
+            self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
+        self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
+
     def tokens_beside(self, source: LengthHistogram) -> int:
         """Return the number of tokens in the packs.
 
-        Where nothing tells which slots at the ends of rows are padding, the source's tokens decide, as far as they can.
+        If slots at the ends of rows may be padding or not, it is as near to the tokens of the source as they allow.
         """
-        spare = self.marked["may be padding"]
-        if spare and source.num_tokens == self.stored:
+        may_be_padding = self.marked["may be padding"]
+        if not may_be_padding:
+            return self.tokens
+        if source.num_tokens == self.stored:
             return self.stored
-        return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
+        return min(max(source.num_tokens, self.stored - may_be_padding), self.tokens)
 
     def sequences_beside(self, source: OpenSource, read_source: ReadSource) -> PackedSequences:
-        """Return the sequences and tokens of the packs, to be compared with a source."""
+        """Return the sequences and tokens of the packs, to be compared with a source.
+
+        By lengths, if one side has no tokens; else by contents. If no column tells sequences apart, those of the source
+        are looked for in the rows.
+        """
         tokens = self.tokens_beside(read_source.lengths)
         if read_source.contents is None:
             return self._lengths_beside(read_source, tokens)
@@ -418,7 +469,10 @@ class _PackTotals:
         return PackedSequences.of(contents, tokens + last_labels, last_labels=last_labels)
 
     def _lengths_beside(self, read_source: ReadSource, tokens: int) -> PackedSequences:
-        """Return the lengths of the packs, a token more each if labels are the next tokens and the source has these."""
+        """Return the lengths of the packs, or lengths with one token more each, if those fit the source better.
+
+        That is tried if labels are the next tokens, so that the last token of a sequence may be a label only.
+        """
         packed = PackedSequences(tokens, self.sequences, self.counts)
         if self.counts is None or not (self.ahead and self.marked["open ends"]):
             return packed
@@ -429,7 +483,7 @@ class _PackTotals:
         )
         if np.minimum(of_source, of_longer).sum() <= np.minimum(of_source, of_packs).sum():
             return packed
-        return packed._replace(tokens=tokens + self.depths, counts=longer, last_labels=self.depths)
+        return packed._replace(tokens=tokens + self.num_sequences, counts=longer, last_labels=self.num_sequences)
 
     def _found_in_rows(
         self, source: OpenSource, read_source: ReadSource, counts: TokenCounts, of_source: TokenCounts
@@ -444,7 +498,7 @@ class _PackTotals:
 
         search = read_again(rows, contents, padding, row_ends, self.ahead)
         tokens = self.tokens_beside(read_source.lengths)
-        last_labels = {"none": 0, "last": 1, "each": counts.last_labels.total()}[row_ends]
+        last_labels = {"none": 0, "last": 1, "each": counts.last_labels.total()}[row_ends]  # tokens in labels alone
         if search.contents is None or (by_token.may_be_hidden and search.whole < len(contents)):
             return PackedSequences(tokens, None, None, None, last_labels, by_token, search.first_other)
         return PackedSequences.of(search.contents, tokens, last_labels=last_labels, by_token=by_token)
@@ -464,15 +518,21 @@ class _PackTotals:
         """Tokens of the longest sequence; of the widest row where sequences are not known."""
         if self.counts is None or len(self.counts) < 2:
             return max(self.widest, 1)
-        return len(self.counts) - 1 + (self.packed.kind == NEMO or (self.ahead and self.marked["open ends"] > 0))
+        has_last_label = self.packed.kind == NEMO or (self.ahead and self.marked["open ends"] > 0)
+        return len(self.counts) - 1 + has_last_label
 
-    def problems(self, top: int) -> list[str]:
+    def problems(self, slots: int) -> list[str]:
+        """Say what is wrong with the packs, in sentences.
+
+        Args:
+            slots: that a pack may have.
+        """
         first_position = min(self.starts, default=0)
         resumed = self.starts.total() - self.starts[first_position]
         later = f"Sequences that do not start at position {first_position}, as what goes on after a cut: {resumed:,}."
         starts_late = first_position not in (0, 2)
         sentences = {
-            f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
+            f"Packs with more than {slots:,} slots: {self.over:,}.": self.over,
             later: resumed,
             f"Sequences start at position {first_position}: models number from 0 (RoBERTa from 2).": starts_late,
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
@@ -482,25 +542,34 @@ class _PackTotals:
             f"{name} is {number} for all tokens: nothing would be trained on.": True
             for name, number in untrained.items()
         }
-        problems = [sentence for sentence, true in sentences.items() if true]
+        problems = [sentence for sentence, is_true in sentences.items() if is_true]
         return problems + [
             f"{sentence}, in {count:,} rows, the first of which is {place}."
             for sentence, (count, place) in self.wrong.items()
         ]
 
-    def unknown(self, are_found: bool) -> list[str]:
-        """Say what the file cannot tell; `are_found` says whether its sequences were found by their tokens."""
+    def unknown(self, found_by_tokens: bool) -> list[str]:
+        """Say what the file does not tell.
+
+        Args:
+            found_by_tokens: whether its sequences were found by the tokens of the source.
+        """
         begin = "Where sequences begin is unknown: the file has no column that says so."
-        begin += " This comparison found them by the tokens of the source; a trainer cannot." * are_found
+        begin += " This comparison found them by the tokens of the source; a trainer cannot." * found_by_tokens
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
 
     def notes(self, source: LengthHistogram | None) -> list[str]:
-        """Say what else was seen, and what was not looked at."""
-        padding, cut = self.stored - self.tokens, self._at_the_longest()
+        """Say what else was seen, and what was not looked at.
+
+        Args:
+            source: the lengths of the source, if there is one.
+        """
+        padding = self.stored - self.tokens
+        cut = self._at_the_longest()
         if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
-            cut = cut if cut > source.counts[len(self.counts) - 1] else 0
+            cut = cut if cut > source.counts[len(self.counts) - 1] else 0  # the source has as many of this length
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
         has_uncounted_tokens = self.packed.kind in (NEMO, MEGATRON)  # sequences of one token seem empty
@@ -513,7 +582,7 @@ class _PackTotals:
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
         ahead = self.marked["ahead"] if self.ahead else 0
         tokens_alone = self.marked["tokens of paths"]
-        trees = f"The rows hold trees: {self.depths:,} paths, which alone have {tokens_alone:,} tokens, "
+        trees = f"The rows hold trees: {self.num_sequences:,} paths, which alone have {tokens_alone:,} tokens, "
         trees += f"{tokens_alone / max(1, self.tokens):.2f} times as many."
         sentences = {
             label: self.packed.kind == NEMO,
@@ -529,18 +598,21 @@ class _PackTotals:
             f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
             f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
         }
-        return [sentence for sentence, true in sentences.items() if true]
+        return [sentence for sentence, is_true in sentences.items() if is_true]
 
     def _at_the_longest(self) -> int:
-        """Return the number of sequences of the longest length, if far more than have one nearby; else 0."""
+        """Return how many sequences have the longest length, if they are far more than have a length nearby; else 0.
+
+        Then longer ones were probably cut to it.
+        """
         if self.counts is None or len(nearby_counts := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
             return 0
         number_longest = int(self.counts[-1])
-        return number_longest if number_longest >= max(2, 0.005 * self.depths, 10 * nearby_counts.mean()) else 0
+        return number_longest if number_longest >= max(2, 0.005 * self.num_sequences, 10 * nearby_counts.mean()) else 0
 
 
 def _without_one(lengths: LengthHistogram) -> LengthHistogram:
-    """Return the lengths of sequences without their last tokens."""
+    """Return the lengths of sequences without their last tokens; those of one token are left out."""
     return LengthHistogram(np.concatenate([[0], lengths.counts[2:]]))
 
 
@@ -554,25 +626,30 @@ def _of_rows(packed_sequences: PackedSequences, totals: _PackTotals) -> list[str
         "ids[1:]: it counts as there.": last_labels,
         f"Sequences that go on in a further row: {further:,}.": further,
     }
-    return [sentence for sentence, true in sentences.items() if true]
+    return [sentence for sentence, is_true in sentences.items() if is_true]
 
 
 def _labels_beside(
     source: OpenSource, read_source: ReadSource, totals: _PackTotals, packed_sequences: PackedSequences, compared: bool
-) -> tuple[list[str], list[str], list[str]]:
-    """Return problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
-    packs = totals.trained
+) -> _Findings:
+    """Say what is known of the labels of packs and source: whether one side has none, or has shifted its own.
+
+    Args:
+        compared: whether labels of single sequences were compared already; those that differ are not repeated here.
+    """
+    packs = totals.trained  # the columns of the packs that say which tokens are trained on
     if compared or packed_sequences.by_token:
-        return [] if packed_sequences.last_labels else _shifted(read_source, totals), [], []
+        return _Findings([] if packed_sequences.last_labels else _shifted(read_source, totals), [], [])
     if not packs and not source.trained:
         note = "Labels were not asked about: neither side has labels or a mask of the loss."
-        return [], [], [note] * source.has_tokens
+        return _Findings([], [], [note] * source.has_tokens)
     inconclusive = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:
-        return [], [inconclusive + "the packs do not tell it of each token of each sequence."], []
-    drop = ", ".join(f"{name!r}: 'drop'" for name in packs or source.trained)
-    in_shell = " ".join(mask_option(name, "drop") for name in packs or source.trained)
-    leave_out = f"leave {'it' if len(packs or source.trained) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
+        return _Findings([], [inconclusive + "the packs do not tell it of each token of each sequence."], [])
+    columns = packs or source.trained
+    drop = ", ".join(f"{name!r}: 'drop'" for name in columns)
+    in_shell = " ".join(mask_option(name, "drop") for name in columns)
+    leave_out = f"leave {'it' if len(columns) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
     if packs:
         sentence = (
             f"the packs have {listed(packs)}, and the source has neither labels nor a mask of the loss, so nothing "
@@ -595,11 +672,11 @@ def _labels_beside(
             f" Not looked at there: {listed(unread)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
             + cure
         )
-    return [], [f"{inconclusive}{sentence}{cure}"], []
+    return _Findings([], [f"{inconclusive}{sentence}{cure}"], [])
 
 
 def _shifted(read_source: ReadSource, totals: _PackTotals) -> list[str]:
-    """Say if the labels of all packs are at other tokens than those of the source."""
+    """Say if labels are the tokens themselves on one side, and the next tokens on the other; one sentence or none."""
     if (totals.packed.columns.get("labels"), totals.packed.columns.get("input_ids")) != ("labels", "input_ids"):
         return []  # targets are the next tokens by their name, and the labels of torchtune are
     ahead, in_place = totals.marked["ahead"], totals.marked["in place"]

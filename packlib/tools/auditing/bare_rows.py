@@ -14,22 +14,22 @@ from packlib.tools.auditing.multisets import in_pairs
 from packlib.tools.rows.token_labels import IGNORED
 
 _SLOTS = 1 << 21  # of the rows in which sequences are looked for at once
-_MOST = 0.9  # of the sequences, which must be those of the source in its order
+_MOST = 0.9  # share of the sequences that must have the tokens of the source, if rows are read in its order
 
-
-Ends: TypeAlias = Literal["each", "last", "none"]  # the rows whose last label is a token more
+Ends: TypeAlias = Literal["each", "last", "none"]  # which rows have a token more that is only their last label
 
 
 class BareRows(NamedTuple):
-    """Some rows.
+    """Some rows that do not tell where sequences begin.
 
     Attributes:
-        ids: the tokens of all, one row after the other.
-        sizes, used: tokens of each row, and those that are surely no padding, which begin the row.
-        trained: by column, whether each token is trained on.
+        ids: the tokens of all, one row after the other; shape (slots,).
+        sizes: tokens of each row, shape (rows,).
+        used: how many of these, from the begin of the row, are surely no padding; shape (rows,).
+        trained: by column, whether each token is trained on; shape (slots,).
         labels: of each slot, if labels are the next tokens; else None.
-        padding: the token that may be padding, and how many slots at the ends of rows it takes, if it is.
-        first_row, file: the row that comes first, and its file in words.
+        padding: the token that may be padding, and how many slots at the ends of rows hold it.
+        first_row, file: the number of the first row, and its file in words.
     """
 
     ids: np.ndarray
@@ -41,12 +41,12 @@ class BareRows(NamedTuple):
     first_row: int = 0
     file: str = ""
 
-    def kept(self, padding: bool, has_last_token: np.ndarray) -> "BareRows":
-        """Keep rows with or without what may be padding, and with the token that only the last label of a row has.
+    def with_ends(self, padding: bool, has_last_token: np.ndarray) -> "BareRows":
+        """Return the rows with or without what may be padding, and with the tokens that only last labels have.
 
         Args:
-            padding: whether to keep it.
-            has_last_token: rows that get the token of their last label, if they have one.
+            padding: whether to keep what may be padding.
+            has_last_token: the rows that get the token of their last label, if they have one; shape (rows,).
         """
         sizes = self.sizes if padding else self.used
         slots = ranges(np.cumsum(self.sizes) - self.sizes, sizes)
@@ -60,17 +60,23 @@ class BareRows(NamedTuple):
         return self._replace(ids=ids, sizes=sizes, used=sizes, trained=trained, labels=None)
 
     def last_labels(self, padding: bool) -> np.ndarray:
-        """Return the label in the last slot of each row, with or without what may be padding; -100 if it has none."""
+        """Return the label in the last slot of each row, -100 if it has none; shape (rows,).
+
+        Args:
+            padding: whether slots that may be padding count to the row.
+        """
         sizes = self.sizes if padding else self.used
         last_labels = np.full(len(sizes), IGNORED, np.int64)
         if self.labels is not None:
             has_slots = sizes > 0
-            last_labels[has_slots] = self.labels[(np.cumsum(self.sizes) - self.sizes + sizes - 1)[has_slots]]
+            last_slots = np.cumsum(self.sizes) - self.sizes + sizes - 1
+            last_labels[has_slots] = self.labels[last_slots[has_slots]]
         return last_labels
 
     def blocks(self) -> Iterator["BareRows"]:
-        """Yield the rows, some at a time, without their labels."""
-        row_ends, row = np.cumsum(self.sizes), 0
+        """Yield the rows, about `_SLOTS` slots at a time, without their labels."""
+        row_ends = np.cumsum(self.sizes)
+        row = 0
         while row < len(row_ends):
             slots_before = int(row_ends[row - 1]) if row else 0
             next_row = max(row + 1, int(np.searchsorted(row_ends, slots_before + _SLOTS, side="right")))
@@ -87,26 +93,33 @@ class BareRows(NamedTuple):
 
 
 class TokenCounts:
-    """Counts of each token, in whatever order.
+    """Counts of each token in sequences, or in rows.
 
     Attributes:
-        tokens: how often.
-        trained: how often it is trained on, the first tokens of sequences left out.
-        firsts: how often it is the first token of a sequence and would be trained on if something predicted it.
-        padding, last_labels: how often what may be padding has it, and how often the last label of a row.
-        spare: slots that are most likely padding.
-        hidden: rows without a last label, whose labels are the next tokens.
+        tokens: how often each token is there.
+        trained: how often each is trained on, without the first tokens of sequences.
+        firsts: how often each is the first token of a sequence, and would be trained on if something predicted it.
+        padding: how often each is in slots that may be padding.
+        last_labels: how often each is the last label of a row.
+        spare: how many slots are most likely padding.
+        hidden: how many rows have no last label, though labels are the next tokens.
     """
 
     def __init__(self) -> None:
         self.tokens = Counter[int]()
         self.trained = Counter[int]()
         self.firsts = Counter[int]()
-        self.padding, self.last_labels = Counter[int](), Counter[int]()
+        self.padding = Counter[int]()
+        self.last_labels = Counter[int]()
         self.hidden = self.spare = 0
 
     def add(self, ids: np.ndarray, sizes: np.ndarray, trained: Mapping[str, np.ndarray]) -> None:
-        """Count sequences, or rows."""
+        """Add the tokens of some sequences, or rows.
+
+        Args:
+            sizes: tokens of each.
+            trained: by column, whether each token is trained on; tokens count that are by all columns.
+        """
         _count(self.tokens, ids)
         if trained:
             is_trained = np.logical_and.reduce(list(trained.values()))
@@ -129,6 +142,7 @@ class TokenCounts:
 
 
 def _count(counts: Counter[int], values: np.ndarray) -> None:
+    """Add to `counts` how often each value is there."""
     kinds, times = np.unique(values, return_counts=True)
     counts.update(dict(zip(kinds.tolist(), times.tolist(), strict=True)))
 
@@ -178,7 +192,11 @@ class TokensBeside(NamedTuple):
 
 
 def tokens_beside(source: TokenCounts, packs: TokenCounts, labels: bool) -> TokensBeside:
-    """Compare how often each token is there; with `labels`, also how often it is trained on."""
+    """Compare how often each token is in the source and in packs, in whatever order.
+
+    Args:
+        labels: whether to compare how often each is trained on, too.
+    """
     lost_tokens = source.tokens - packs.tokens - packs.last_labels
     added_tokens = packs.tokens - packs.padding - source.tokens
     labels_lost = labels_added = Counter[int]()
@@ -200,14 +218,17 @@ def tokens_beside(source: TokenCounts, packs: TokenCounts, labels: bool) -> Toke
 
 
 def first_tokens(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return a number for the first 1, 2, 4, … tokens of each sequence, as many of these as it has; uint64."""
+    """Return for each sequence a number that stands for its first tokens: the largest power of 2 that it has; uint64.
+
+    Of a sequence of 5 tokens these are the first 4, of one of 9 the first 8.
+    """
     has_tokens = lengths > 0
     sizes = np.where(has_tokens, 1 << _levels(np.maximum(lengths, 1)), 0)
     return hashes(ids[ranges(np.cumsum(lengths) - lengths, sizes)], sizes)
 
 
 def _levels(lengths: np.ndarray) -> np.ndarray:
-    """Return the largest power of 2 that is at most each length, as its exponent."""
+    """Return the exponent of the largest power of 2 that is at most each length: 0 for 1, 1 for 2 and 3, 2 for 4."""
     return np.frexp(lengths)[1].astype(np.int64) - 1
 
 
@@ -215,8 +236,8 @@ class Found(NamedTuple):
     """The sequences that were found in rows.
 
     Attributes:
-        contents: their sequences; None if they cannot be told apart.
-        whole: how many are in the source.
+        contents: of these sequences; None if they cannot be told apart.
+        whole: how many of them are sequences of the source.
         first_other: the first sequence of the source with other tokens in the rows, if these have its order up to
             there; None if they have not.
     """
@@ -236,72 +257,117 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
             label of the first token of a row: what the source says of it is taken.
         ahead: whether labels are the next tokens, so that the last token of all is not there if nothing trains on it.
     """
-    source_ends = np.concatenate([[0], np.cumsum(source.lengths())])
-    cut = 0
-    num_alike = 0
-    chunks = list[Chunk]()
-    first_other: int | None = None
-    uncut_rows: BareRows | None = None  # rows, of which the sequences up to the slot `first_slot` are cut
-    first_slot, last_is_same = 0, False
+    text = _LongText(source, ends)
     for rows_read in rows:
-        block = rows_read if uncut_rows is None else _joined(uncut_rows, rows_read)
-        until = int(np.searchsorted(source_ends, source_ends[cut] + len(block.ids) - first_slot, side="right")) - 1
-        starts, lengths = first_slot + source_ends[cut:until] - source_ends[cut], np.diff(source_ends[cut : until + 1])
-        if ends == "each":
-            block = _with_first_labels(block, starts, lengths, source, cut)
+        if not text.cut(rows_read):
+            break
+    if ahead:
+        text.cut_last_without_its_end()
+    return text.found()
+
+
+class _LongText:
+    """Rows end to end, which are cut into sequences as long as those of the source, in its order.
+
+    Attributes:
+        source_ends: the place behind each sequence of the source in a text of all of them, after a 0; int64.
+        num_cut: how many sequences are cut, the first of the source.
+        num_alike: how many of these have the tokens of the source.
+        last_is_alike: whether the last of them has.
+        first_other: the first of them that has not; None if all have.
+        chunks: the sequences that are cut.
+        uncut_rows, first_slot: the last rows, up to whose slot `first_slot` sequences are cut; None before any rows.
+    """
+
+    def __init__(self, source: Contents, ends: Ends) -> None:
+        self.source = source
+        self.ends = ends
+        self.source_ends = np.concatenate([[0], np.cumsum(source.lengths())])
+        self.num_cut = 0
+        self.num_alike = 0
+        self.last_is_alike = False
+        self.first_other: int | None = None
+        self.chunks = list[Chunk]()
+        self.uncut_rows: BareRows | None = None
+        self.first_slot = 0
+
+    def cut(self, rows: BareRows) -> bool:
+        """Cut the sequences that end in some further rows; return whether more of the source may follow.
+
+        It may not if too many sequences differ from the source, or if the rows hold more than all of it.
+        """
+        block = rows if self.uncut_rows is None else _joined(self.uncut_rows, rows)
+        num_before = self.num_cut
+        place = self.source_ends[num_before] + len(block.ids) - self.first_slot  # where the rows end in the source
+        num_cut = int(np.searchsorted(self.source_ends, place, side="right")) - 1
+        starts = self.first_slot + self.source_ends[num_before:num_cut] - self.source_ends[num_before]
+        lengths = np.diff(self.source_ends[num_before : num_cut + 1])
+        if self.ends == "each":
+            block = _with_first_labels(block, starts, lengths, self.source, num_before)
         chunk = _cut(block, starts, lengths)
-        is_alike = chunk.tokens == source.tokens[cut:until]
-        if first_other is None and not is_alike.all():
-            first_other = cut + int(is_alike.argmin())
-        num_alike += int(np.count_nonzero(is_alike))
-        if num_alike < _MOST * until:
-            break
-        last_is_same = bool(is_alike[-1]) if len(is_alike) else last_is_same
-        chunks.append(chunk)
-        first_slot += int(source_ends[until] - source_ends[cut])
-        cut = until
-        uncut_rows, first_slot = _from_row_of(block, first_slot)
-        if cut == len(source) and _has_more(uncut_rows, first_slot):
-            break
-    end_tokens = source.ends()
-    if (
-        ahead
-        and uncut_rows is not None
-        and len(uncut_rows.sizes)
-        and end_tokens is not None
-        and cut + 1 == len(source)
-    ):
-        last_rows = _with_one_more(uncut_rows, int(end_tokens[cut]))
-        chunk = _cut(last_rows, np.array([first_slot]), np.array([len(last_rows.ids) - first_slot]))
-        if last_is_same := bool(chunk.tokens[0] == source.tokens[cut]):
-            chunks.append(chunk)
-            uncut_rows = None
-            cut += 1
-            num_alike += 1
-    if cut == len(source) and last_is_same and (uncut_rows is None or not _has_more(uncut_rows, first_slot)):
-        return Found(Contents(chunks), num_alike)
-    return Found(None, 0, cut if first_other is None else first_other)
+        is_alike = chunk.tokens == self.source.tokens[num_before:num_cut]
+        if self.first_other is None and not is_alike.all():
+            self.first_other = num_before + int(is_alike.argmin())
+        self.num_alike += int(np.count_nonzero(is_alike))
+        if self.num_alike < _MOST * num_cut:
+            return False
+        if len(is_alike):
+            self.last_is_alike = bool(is_alike[-1])
+        self.chunks.append(chunk)
+        self.num_cut = num_cut
+        slot = self.first_slot + int(self.source_ends[num_cut] - self.source_ends[num_before])
+        self.uncut_rows, self.first_slot = _from_row_of(block, slot)
+        return not (self._all_are_cut and _has_more(self.uncut_rows, self.first_slot))
+
+    @property
+    def _all_are_cut(self) -> bool:
+        return self.num_cut == len(self.source)
+
+    def cut_last_without_its_end(self) -> None:
+        """Cut the last sequence of the source, if the rows have all of it but its last token: no label has that."""
+        rows = self.uncut_rows
+        end_tokens = self.source.ends()
+        if rows is None or not len(rows.sizes) or end_tokens is None or self.num_cut + 1 != len(self.source):
+            return
+        last_rows = _with_one_more(rows, int(end_tokens[self.num_cut]))
+        length = len(last_rows.ids) - self.first_slot
+        chunk = _cut(last_rows, np.array([self.first_slot]), np.array([length]))
+        self.last_is_alike = bool(chunk.tokens[0] == self.source.tokens[self.num_cut])
+        if self.last_is_alike:
+            self.chunks.append(chunk)
+            self.uncut_rows = None
+            self.num_cut += 1
+            self.num_alike += 1
+
+    def found(self) -> Found:
+        """Return the sequences, if all of the source are cut, the last one is there, and only padding follows."""
+        has_more = self.uncut_rows is not None and _has_more(self.uncut_rows, self.first_slot)
+        if self._all_are_cut and self.last_is_alike and not has_more:
+            return Found(Contents(self.chunks), self.num_alike)
+        return Found(None, 0, self.num_cut if self.first_other is None else self.first_other)
 
 
 def _with_first_labels(
     rows: BareRows, starts: np.ndarray, lengths: np.ndarray, source: Contents, number: int
 ) -> BareRows:
-    """Return the rows whose first tokens are trained on if the source trains on them, where a sequence goes on.
+    """Let the first token of a row be trained on as the source says, if a sequence goes on there from the row before.
 
     Args:
-        starts, lengths: of sequences, the first of which is sequence `number` of the source.
+        starts, lengths: the slots at which sequences begin in the rows, and their tokens.
+        number: of the first of these sequences in the source; the others follow it.
     """
     if not len(starts):
         return rows
     row_starts = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
     sequence_of = np.searchsorted(starts, row_starts, side="right") - 1
     begins_before = (sequence_of >= 0) & (row_starts > starts[sequence_of])
-    inner = begins_before & (row_starts < starts[sequence_of] + lengths[sequence_of])
-    row_starts, sequence_of = row_starts[inner], sequence_of[inner]
+    goes_on = begins_before & (row_starts < starts[sequence_of] + lengths[sequence_of])
+    row_starts, sequence_of = row_starts[goes_on], sequence_of[goes_on]
     if not len(row_starts) or not source.columns:
         return rows
-    sequences, place_of = np.unique(sequence_of, return_inverse=True)
-    places = (np.cumsum(lengths[sequences]) - lengths[sequences])[place_of] + row_starts - starts[sequence_of]
+    sequences, index_of = np.unique(sequence_of, return_inverse=True)
+    first_places = np.cumsum(lengths[sequences]) - lengths[sequences]  # if these sequences are put end to end
+    places = first_places[index_of] + row_starts - starts[sequence_of]
     trained = {}
     for name, bits in rows.trained.items():
         trained[name] = bits.copy()
@@ -316,6 +382,7 @@ def _has_more(rows: BareRows, slot: int) -> bool:
 
 
 def _joined(rows: BareRows, next_rows: BareRows) -> BareRows:
+    """Return the rows and the next ones as one block."""
     trained = {name: np.concatenate([bits, next_rows.trained[name]]) for name, bits in rows.trained.items()}
     ids, sizes = np.concatenate([rows.ids, next_rows.ids]), np.concatenate([rows.sizes, next_rows.sizes])
     return rows._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
@@ -330,7 +397,7 @@ def _with_one_more(rows: BareRows, token: int) -> BareRows:
 
 
 def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
-    """Return the rows from that with a slot on, and the slot there."""
+    """Return the rows from the one on that has a slot, and the number of this slot among those that are returned."""
     row_ends = np.cumsum(rows.sizes)
     row = int(np.searchsorted(row_ends, slot, side="right"))
     begin = int(row_ends[row - 1]) if row else 0
@@ -341,57 +408,87 @@ def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
 
 
 def _cut(rows: BareRows, starts: np.ndarray, lengths: np.ndarray) -> Chunk:
-    """Return the sequences that begin at some slots; they may go on in further rows."""
+    """Return the contents of the sequences with these starts and lengths; they may go on in further rows."""
     slots = ranges(starts, lengths)
     chunk = chunk_of(rows.ids[slots], lengths, {name: bits[slots] for name, bits in rows.trained.items()})
     row_ends = np.cumsum(rows.sizes)
-    row = np.searchsorted(row_ends, starts, side="right")
+    row_of = np.searchsorted(row_ends, starts, side="right")  # in which each sequence begins
     return chunk._replace(
-        starts=starts - (row_ends - rows.sizes)[row],
-        depths=np.bincount(row, minlength=len(rows.sizes)),
+        starts=starts - (row_ends - rows.sizes)[row_of],
+        depths=np.bincount(row_of, minlength=len(rows.sizes)),
         widths=rows.sizes,
         first_row=rows.first_row,
         file=rows.file,
     )
 
 
+class _Level(NamedTuple):
+    """The sequences of a source that are looked up by the same number of first tokens; S of them.
+
+    They are sorted by `first_hashes`, and those with the same ones by their lengths, the longest first.
+
+    Attributes:
+        size: how many first tokens.
+        first_hashes: the number for these tokens, as `first_tokens` returns it; shape (S,).
+        lengths: tokens of each sequence, shape (S,).
+        hashes: the number for all its tokens, shape (S,).
+    """
+
+    size: int
+    first_hashes: np.ndarray
+    lengths: np.ndarray
+    hashes: np.ndarray
+
+
 class Sequences:
-    """The sequences of a source, by their first tokens."""
+    """The different sequences of a source, by their first tokens."""
 
     def __init__(self, source: Contents) -> None:
-        lengths, first_hashes = source.lengths(), source.begins()
-        kinds, first_places = np.unique(source.tokens, return_index=True)  # equal sequences are one
-        lengths, first_hashes = lengths[first_places], first_hashes[first_places]
+        hashes_of_all, places = np.unique(source.tokens, return_index=True)  # equal sequences are one
+        lengths = source.lengths()[places]
+        first_hashes = source.begins()[places]
         levels = _levels(np.maximum(lengths, 1))
-        self._levels = []  # the longest first: how many tokens begin the sequences, and the sequences
+        self._levels = list[_Level]()  # that of the longest sequences first
         for level in np.unique(levels[lengths > 0])[::-1]:
             of_level = np.flatnonzero((levels == level) & (lengths > 0))
             order = of_level[np.lexsort((-lengths[of_level], first_hashes[of_level]))]
-            self._levels.append((1 << int(level), first_hashes[order], lengths[order], kinds[order]))
+            self._levels.append(_Level(1 << int(level), first_hashes[order], lengths[order], hashes_of_all[order]))
 
     def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
+        """Find the longest sequence that begins at each start, and ends at its end at the latest.
+
+        Args:
+            parts: the tokens of all rows.
+            starts, ends: slots, shape (places,).
+
+        Returns:
+            The tokens of the sequence, 0 for none; shape (places,).
+        """
         longest = np.zeros(len(starts), np.int64)
-        for size, first_hashes, lengths, kinds in self._levels:
-            open_slots = np.flatnonzero((longest == 0) & (starts + size <= ends))
-            if not len(open_slots):
-                continue
-            hashes_there = parts.hashes(starts[open_slots], np.full(len(open_slots), size))
-            candidate = np.searchsorted(first_hashes, hashes_there)
-            while len(open_slots):
-                has_hash = candidate < len(first_hashes)
-                has_hash[has_hash] = first_hashes[candidate[has_hash]] == hashes_there[has_hash]
-                open_slots = open_slots[has_hash]
-                candidate = candidate[has_hash]
-                hashes_there = hashes_there[has_hash]
-                fits = np.flatnonzero(starts[open_slots] + lengths[candidate] <= ends[open_slots])
-                is_equal = parts.hashes(starts[open_slots[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
-                longest[open_slots[fits[is_equal]]] = lengths[candidate[fits[is_equal]]]
-                is_open = np.ones(len(open_slots), bool)
-                is_open[fits[is_equal]] = False
-                open_slots = open_slots[is_open]
-                candidate = candidate[is_open] + 1
-                hashes_there = hashes_there[is_open]
+        for level in self._levels:
+            places = np.flatnonzero((longest == 0) & (starts + level.size <= ends))  # where no sequence is found yet
+            hashes_there = parts.hashes(starts[places], np.full(len(places), level.size))
+            candidate = np.searchsorted(level.first_hashes, hashes_there)
+            while len(places):
+                # places whose first tokens no further sequence has are done
+                has_candidate = candidate < len(level.first_hashes)
+                has_candidate[has_candidate] = (
+                    level.first_hashes[candidate[has_candidate]] == hashes_there[has_candidate]
+                )
+                places = places[has_candidate]
+                candidate = candidate[has_candidate]
+                hashes_there = hashes_there[has_candidate]
+
+                lengths = level.lengths[candidate]
+                is_equal = starts[places] + lengths <= ends[places]
+                fitting = np.flatnonzero(is_equal)
+                hashes_of_all = parts.hashes(starts[places[fitting]], lengths[fitting])
+                is_equal[fitting] = hashes_of_all == level.hashes[candidate[fitting]]
+                longest[places[is_equal]] = lengths[is_equal]
+
+                places = places[~is_equal]
+                candidate = candidate[~is_equal] + 1
+                hashes_there = hashes_there[~is_equal]
         return longest
 
 
@@ -402,40 +499,64 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
     Sequences are not told apart if most rows cannot be read so; or if some cannot, or some sequences come more often
     than in the source, and one of those that were found begins with another one: that may be there in its place.
     """
-    sequences, chunks = Sequences(source), list[Chunk]()
-    rows_read = rows_seen = in_others = whole_sequences = 0
+    sequences = Sequences(source)
+    chunks = list[Chunk]()
+    rows_read = rows_seen = begun_by_another = 0
     for part in rows:
         for block in part.blocks():
             parts = Parts(block.ids)
             row_ends = np.cumsum(block.sizes)
-            reached = row_ends - block.sizes  # the slot up to which each row is read
-            pieces = list[np.ndarray]()
             padding = _padding_from(block)
-            reading = np.arange(len(reached))
-            while len(reading := reading[reached[reading] < row_ends[reading]]):
-                lengths = sequences.longest_at(parts, reached[reading], row_ends[reading])
-                reading, lengths = reading[lengths > 0], lengths[lengths > 0]
-                pieces.append(np.stack([reached[reading], lengths]))
-                reached[reading] += lengths
-            stuck = np.flatnonzero(reached < padding)
+            pieces, reached = _whole_sequences(sequences, parts, row_ends - block.sizes, row_ends)
+            stuck = np.flatnonzero(reached < padding)  # rows that are not read up to their padding
             rows_read += int(np.count_nonzero(block.sizes)) - len(stuck)
             rows_seen += len(block.sizes)
             if 2 * rows_read < rows_seen:
                 return Found(None)
             pieces += _past_changes(sequences, parts, reached[stuck], row_ends[stuck], padding[stuck])
             starts, lengths = np.concatenate(pieces, axis=1) if pieces else np.empty((2, 0), np.int64)
-            in_others += int(np.count_nonzero(sequences.longest_at(parts, starts, starts + lengths - 1)))
+            shorter = sequences.longest_at(parts, starts, starts + lengths - 1)  # another one, with the same begin
+            begun_by_another += int(np.count_nonzero(shorter))
             order = np.argsort(starts)
             chunks.append(_cut(block, starts[order], lengths[order]))
     contents = Contents(chunks)
-    whole_sequences = len(in_pairs(contents.tokens, source.tokens)[0])
-    return Found(None) if in_others and whole_sequences < len(contents) else Found(contents, whole_sequences)
+    num_whole = len(in_pairs(contents.tokens, source.tokens)[0])
+    is_ambiguous = begun_by_another > 0 and num_whole < len(contents)
+    return Found(None) if is_ambiguous else Found(contents, num_whole)
+
+
+def _whole_sequences(
+    sequences: Sequences, parts: Parts, row_starts: np.ndarray, row_ends: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Read each row from its start as sequences of the source, one after the other, as far as there are some.
+
+    Returns:
+        The starts and lengths of sequences, in arrays of shape (2, sequences); and the slot up to which each row is
+        read, shape (rows,).
+    """
+    pieces = list[np.ndarray]()
+    reached = row_starts.copy()
+    reading = np.arange(len(reached))  # the rows in which sequences go on
+    while len(reading := reading[reached[reading] < row_ends[reading]]):
+        lengths = sequences.longest_at(parts, reached[reading], row_ends[reading])
+        reading, lengths = reading[lengths > 0], lengths[lengths > 0]
+        pieces.append(np.stack([reached[reading], lengths]))
+        reached[reading] += lengths
+    return pieces, reached
 
 
 def _past_changes(
     sequences: Sequences, parts: Parts, reached: np.ndarray, row_ends: np.ndarray, padding: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the sequences behind slots at which none begins, and what lies between as pieces."""
+    """Read rows on from slots at which no sequence begins; what is between sequences is a piece of its own.
+
+    Args:
+        reached: the slot of each row from which it is read.
+        padding: where its padding begins.
+
+    Returns:
+        The starts and lengths of sequences and pieces, in arrays of shape (2, pieces).
+    """
     pieces, begin_of_piece = list[np.ndarray](), reached.copy()  # where a piece that is no sequence begins
     reading = np.arange(len(reached))
     while len(reading := reading[reached[reading] < row_ends[reading]]):
@@ -460,11 +581,13 @@ def _padding_from(rows: BareRows) -> np.ndarray:
     From there on the row has only the token that may be padding.
     """
     row_ends = np.cumsum(rows.sizes)
-    last_other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
-    has_slots, padding_from = rows.sizes > 0, row_ends.copy()
+    other_slots = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
+    has_slots = rows.sizes > 0
+    padding_from = row_ends.copy()
     if has_slots.any():
         row_starts = (row_ends - rows.sizes)[has_slots]
-        padding_from[has_slots] = np.maximum(np.maximum.reduceat(last_other, row_starts), row_starts - 1) + 1
+        last_other = np.maximum(np.maximum.reduceat(other_slots, row_starts), row_starts - 1)
+        padding_from[has_slots] = last_other + 1
     return padding_from
 
 
@@ -474,41 +597,45 @@ def read_again(
     """Look for the sequences of a source in rows: in their order, or else as whole sequences in each row.
 
     Args:
-        rows: reads them.
+        rows: reads them; called once for each way.
         padding: whether to keep what may be padding.
         ends: the rows whose last label is a token more.
         ahead: whether labels are the next tokens.
     """
 
-    def kept() -> Iterator[BareRows]:
+    def kept_rows() -> Iterator[BareRows]:
+        """Yield the rows with the tokens to keep; a label at the end of a row trains on the first token of the next."""
         trained_next = False  # whether the row before has the label of the next row's first token
         part: BareRows | None = None
         for next_part in chain(rows(), [None]):
             if part is not None:
                 has_last_token = np.full(len(part.sizes), ends == "each")
                 has_last_token[-1:] |= ends == "last" and next_part is None
-                kept_rows = part.kept(padding, has_last_token)
+                block = part.with_ends(padding, has_last_token)
                 if ends != "each":
                     labeled = part.last_labels(padding) != IGNORED
-                    row_starts = np.cumsum(kept_rows.sizes) - kept_rows.sizes
-                    is_labeled = np.append(trained_next, labeled[:-1]) & (kept_rows.sizes > 0)
-                    for bits in kept_rows.trained.values():
+                    row_starts = np.cumsum(block.sizes) - block.sizes
+                    is_labeled = np.append(trained_next, labeled[:-1]) & (block.sizes > 0)
+                    for bits in block.trained.values():
                         bits[row_starts[is_labeled]] = True
                     trained_next = bool(labeled[-1]) if len(labeled) else trained_next
-                yield kept_rows
+                yield block
             part = next_part
 
-    in_their_order = in_order(kept(), source, ends, ahead)
+    in_their_order = in_order(kept_rows(), source, ends, ahead)
     if in_their_order.contents is not None and in_their_order.whole == len(source):
         return in_their_order
-    in_any_order = in_rows(kept(), source)
+    in_any_order = in_rows(kept_rows(), source)
     if in_any_order.contents is None or in_any_order.whole < in_their_order.whole:
         return in_their_order
     return in_any_order
 
 
 def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
-    """Choose the tokens of rows whose count is nearest to the source's: with padding or not, and which labels.
+    """Choose which tokens of rows to keep, so that their number is nearest to that of the source.
+
+    Args:
+        source: its tokens.
 
     Returns:
         `padding` and `ends` as `read_again` takes them.

@@ -14,23 +14,24 @@ from packlib.tools.rows.loss_masks import trained_tokens
 from packlib.tools.rows.token_labels import IGNORED
 
 OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
-Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
+Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and those of all rows end to end
 _BY_SLOT = ("position_ids", "attention_mask", *SEGMENTS, "input_ids")  # columns with a number for each slot
 
 
 class MeasuredRows(NamedTuple):
-    """Some packs.
+    """Some packs, measured.
 
     Attributes:
         lengths: slots of each sequence, one pack after the other; None where they are not known.
         depths: sequences in each pack, shape (packs,).
-        used, widths: slots that sequences fill, and all that the row has; shape (packs,).
+        used: slots of each pack that sequences fill, shape (packs,).
+        widths: all slots of each pack, shape (packs,).
         firsts: the position at which each sequence starts; None where there are no positions.
-        wrong: sentences about rows, and the numbers of the rows that they are true of.
+        wrong: for each sentence about faulty rows, the numbers of the rows that it is true of.
         contents: of the sequences; None unless they are asked for.
         bare: the rows, where nothing tells where sequences begin; None unless contents are asked for.
-        counts: for each mask of the loss, how many tokens it lets be trained on; and what `labels_trained` and
-            `_untrained` count.
+        counts: by the name of each mask of the loss, how many tokens it trains on; and by names of their own, what
+            `labels_trained` and `_untrained` count, "over borders", "open ends" and "may be padding".
         file: of these rows, in words, where there are several files.
     """
 
@@ -47,7 +48,17 @@ class MeasuredRows(NamedTuple):
 
 
 class _Sequences(NamedTuple):
-    """Places of sequences: first slot of each among all slots of the rows, length, and the number in each row."""
+    """Places of sequences in some rows.
+
+    Attributes:
+        starts: the first slot of each, counted through all rows; shape (sequences,).
+        lengths: slots of each, shape (sequences,).
+        depths: how many sequences each row has, shape (rows,).
+        firsts: the first number of each in its column, such as its first position; None for columns of lengths.
+
+    For rows with the `position_ids` [0 1 2 0 1] and [0 1 2 3] these are starts [0 3 5], lengths [3 2 4], depths [2 1]
+    and firsts [0 0 0].
+    """
 
     starts: np.ndarray
     lengths: np.ndarray
@@ -58,9 +69,11 @@ class _Sequences(NamedTuple):
 def read_rows(
     kinds: list[str], columns: Columns, first_row: int, masks: Mapping[str, str], keep_contents: bool
 ) -> MeasuredRows:
-    """Return the sequences of some rows, the first of which is row `first_row` of the file, by the first of `kinds`.
+    """Measure some rows by the first of `kinds`, and compare what the others tell.
 
     Args:
+        kinds: the columns that tell where sequences begin; ["input_ids"] if none does.
+        first_row: the number of the first row in its file.
         masks: the columns that are masks of the loss, with the word for what each means.
         keep_contents: whether to return the contents of the sequences.
 
@@ -80,10 +93,10 @@ class _RowReader:
         sizes: slots of each row, shape (rows,); None where no column has a number for each slot.
         ids: the tokens of all rows.
         short: columns that have not as many numbers as `input_ids`; they are not read.
-        real: which slots the attention mask says are no padding; None where it does not say.
+        real: which slots are no padding by the attention mask; None if there is no mask.
         has_label: which slots have a label that is trained on; None without labels.
-        surely_real: which slots are no padding, since they have a label or are trained on; None where nothing says so.
-        counts, wrong: of `MeasuredRows`, as they are found.
+        surely_real: which slots are no padding, since they have a label or are trained on; None if nothing says so.
+        counts, wrong: as in `MeasuredRows`; each step adds some.
     """
 
     def __init__(self, kind: str, columns: Columns, first_row: int, masks: Mapping[str, str]) -> None:
@@ -106,14 +119,16 @@ class _RowReader:
         self.surely_real = self._surely_real() if has_ids else None
 
     def say(self, sentence: str, rows: np.ndarray) -> None:
-        """Keep a sentence that is true of these rows."""
+        """Keep a sentence that is true of the rows that are marked; bool, shape (rows,)."""
         if rows.any():
             self.wrong[sentence] = self.first_row + np.flatnonzero(rows)
 
     def refuse(self, rows: Any, fault: str) -> None:
+        """Raise a ValueError that names the first row that is marked, if one is, and says its fault."""
         _refuse(rows, self.first_row, fault)
 
     def _sizes(self) -> np.ndarray | None:
+        """Return the slots of each row; refuse rows whose tokens or mask have another size than their `kind`."""
         sizes = self.columns["input_ids"][0] if "input_ids" in self.columns else None
         if self.kind not in _BY_SLOT:
             return sizes
@@ -125,31 +140,36 @@ class _RowReader:
         return own_sizes
 
     def _short_columns(self) -> set[str]:
+        """Return the columns that have not as many numbers as `input_ids` in some row, and say so."""
         if self.sizes is None:
             return set()
         by_token = ("labels", *self.masks, "token_type_ids", *_BY_SLOT[:-1])
+        short = set[str]()
         for name in by_token:
-            if name in self.columns:
-                self.say(f"{name} has not as many numbers as input_ids", self.columns[name][0] != self.sizes)
-        return {sentence.split()[0] for sentence in self.wrong}
+            if name in self.columns and (differs := self.columns[name][0] != self.sizes).any():
+                self.say(f"{name} has not as many numbers as input_ids", differs)
+                short.add(name)
+        return short
 
     def _real_slots(self) -> np.ndarray | None:
+        """Mark the slots that the attention mask shows; None without one of the right size."""
         if "attention_mask" not in self.columns or self.sizes is None:
             return None
         sizes, mask = self.columns["attention_mask"]
         return None if (sizes != self.sizes).any() else mask != 0
 
     def _surely_real(self) -> np.ndarray | None:
+        """Mark the slots that have a label, or that a mask of the loss trains on; None without any."""
         by_labels = [] if self.has_label is None else [self.has_label]
         by_masks = [
             self.columns[name][1] != 0
             for name, word in self.masks.items()
-            if word != "prompt" and name not in self.short
+            if word != "prompt" and name not in self.short  # a mask of prompts is 0 on what is trained on
         ]
         return np.logical_or.reduce(by_labels + by_masks) if by_labels or by_masks else None
 
     def bare(self, keep_contents: bool) -> MeasuredRows:
-        """Read rows in which nothing tells where sequences begin."""
+        """Measure rows in which nothing tells where sequences begin: how much of them may be padding, and labels."""
         widths = self.columns["input_ids"][0]
         if self.real is None:
             used = widths - padding_at_ends(widths, self.ids, self.surely_real)
@@ -173,15 +193,15 @@ class _RowReader:
         return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=self.wrong, bare=bare, counts=self.counts)
 
     def divided(self, kinds: list[str], keep_contents: bool) -> MeasuredRows:
-        """Read rows whose sequences are told by the first of `kinds`, and see whether the others tell the same."""
+        """Measure rows whose sequences are told by the first of `kinds`, and say where other columns tell others."""
         kind, sizes = self.kind, self.sizes
         sequences = self.sequences(kind, self.real)
         used = sums(sequences.lengths, sequences.depths)
         widths = used if kind == NEMO or sizes is None else sizes
         self.refuse(used > widths, f"has more tokens by its {kind} than input_ids")
-        with_ends = sequences._replace(lengths=sequences.lengths + (kind == NEMO))
-        gaps = sizes is not None and bool(with_ends.lengths.sum() < sizes.sum())
-        slots = ranges(with_ends.starts, with_ends.lengths) if gaps else None
+        with_ends = sequences._replace(lengths=sequences.lengths + (kind == NEMO))  # NeMo leaves out last tokens
+        has_gaps = sizes is not None and bool(with_ends.lengths.sum() < sizes.sum())
+        slots = ranges(with_ends.starts, with_ends.lengths) if has_gaps else None  # those of sequences
 
         by_column = {kind: sequences} | self._compare_columns(kinds, sequences, slots)
         for name, sequences_told in by_column.items():
@@ -206,10 +226,18 @@ class _RowReader:
     def _compare_columns(
         self, kinds: list[str], sequences: _Sequences, slots: np.ndarray | None
     ) -> dict[str, _Sequences]:
-        """Read the sequences by the other columns that tell them, and say where they tell others."""
+        """Read the sequences by the other columns that tell them, and say where they tell others.
+
+        Args:
+            sequences: by the first of `kinds`.
+            slots: those of sequences, if rows have gaps between them; else None.
+
+        Returns:
+            The sequences by each other column, by its name.
+        """
         mask = self.columns.get("attention_mask")
-        numbers = self.real is not None and mask is not None and mask[1].max(initial=0) > 1
-        if numbers and self.kind != "attention_mask":  # it numbers the sequences, as LLaMA-Factory has it
+        is_numbered = self.real is not None and mask is not None and mask[1].max(initial=0) > 1
+        if is_numbered and self.kind != "attention_mask":  # it numbers the sequences, as LLaMA-Factory has it
             kinds = [*kinds, "attention_mask"]
         by_column = {}
         for name in kinds:
@@ -218,8 +246,8 @@ class _RowReader:
             sequences_told = self.sequences(name, self.real)
             if NEMO not in (name, self.kind):
                 differ = _differ(sequences, sequences_told)
-                by_slots = self.real is None and name in _BY_SLOT and len(self.ids) > 0 and differ.any()
-                if by_slots and self.sizes is not None and slots is not None:  # their padding may look like a sequence
+                may_be_padding = self.real is None and name in _BY_SLOT and len(self.ids) > 0 and differ.any()
+                if may_be_padding and self.sizes is not None and slots is not None:  # that looks like a sequence
                     sequences_told = self.sequences(name, _all_but_padding(self.sizes, self.ids, slots))
                     differ = _differ(sequences, sequences_told)
                 self.say(f"{self.kind} and {name} tell other sequences", differ)
@@ -234,14 +262,20 @@ class _RowReader:
         labels_at_ends: np.ndarray | None,
         keep_contents: bool,
     ) -> Chunk | None:
-        """Count what trains on nothing, and return what the sequences hold, without the gaps between them."""
+        """Count what trains on nothing, and return the contents of sequences, without the gaps between them.
+
+        Args:
+            slots: those of sequences, if rows have gaps between them; else None.
+            trained: by column, which slots hold a token that is trained on.
+            labels_at_ends: the label in the last slot of each sequence, if labels are the next tokens; else None.
+        """
         ids = self.ids
         if slots is not None:
             ids = ids[slots] if len(ids) else ids
             trained = {name: of_slots[slots] for name, of_slots in trained.items()}
         if trained:
-            without_gaps = np.cumsum(sequences.lengths) - sequences.lengths
-            self.counts |= _untrained(trained, sequences._replace(starts=without_gaps))
+            starts_without_gaps = np.cumsum(sequences.lengths) - sequences.lengths
+            self.counts |= _untrained(trained, sequences._replace(starts=starts_without_gaps))
         if not keep_contents or self.sizes is None:
             return None
         row_begins = np.cumsum(self.sizes) - self.sizes
@@ -283,16 +317,20 @@ class _RowReader:
         return sequences if keep is None or keep.all() else _only(sequences, keep)
 
     def _runs(self, name: str, real: np.ndarray | None) -> _Sequences:
-        """Return runs of positions that count up by one, or of equal numbers."""
+        """Return the runs of a column as sequences: of positions that go up by 1, or of equal numbers.
+
+        Args:
+            real: which slots are no padding, if that is known: a run goes on over padding.
+        """
         sizes, values = self.columns[name]
         slots = np.arange(len(values))
         if real is not None:
             slots = np.flatnonzero(real)
             sizes, values = sums(real, sizes), values[slots]
         begins_run = np.ones(len(values), bool)
-        step = values.dtype.type(name == "position_ids")
+        step = values.dtype.type(name == "position_ids")  # 1 for positions, 0 for numbers
         np.not_equal(values[1:], values[:-1] + step, out=begins_run[1:])
-        begins_run[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        begins_run[(np.cumsum(sizes) - sizes)[sizes > 0]] = True  # each row begins one
         run_starts = np.flatnonzero(begins_run)
         return _Sequences(
             slots[run_starts], np.diff(run_starts, append=len(values)), sums(begins_run, sizes), values[run_starts]
@@ -323,7 +361,13 @@ class _RowReader:
         return np.cumsum(with_ends) - with_ends + np.repeat(np.cumsum(free) - free, depths)
 
     def _no_padding(self, name: str, real: np.ndarray | None, sequences: _Sequences) -> np.ndarray | None:
-        """Return which of the sequences are no padding; None if nothing is said about that."""
+        """Mark the sequences that are no padding; None if all are kept.
+
+        Args:
+            name: of the column by which they were read.
+            real: which slots are no padding by the attention mask, if there is one. Then only bounds (cu_seqlens) may
+                have a sequence of padding.
+        """
         if real is not None:
             if not name.startswith("cu_"):
                 return None
@@ -336,19 +380,25 @@ class _RowReader:
             return None
         row_sizes = self.columns["input_ids"][0]
         of_one_size = bool((row_sizes == row_sizes[0]).all())
-        to_the_end = bool((sums(sequences.lengths, sequences.depths) == row_sizes).all())
-        return ~self._padding(sequences, of_one_size) if of_one_size and to_the_end else None
+        fill_rows = bool((sums(sequences.lengths, sequences.depths) == row_sizes).all())
+        # sequences that fill all rows up to one size: the last ones may be padding
+        return ~self._padding(sequences, of_one_size) if of_one_size and fill_rows else None
 
     def _positions_without_padding(self, sequences: _Sequences) -> _Sequences:
-        """Return sequences by positions: those of padding go, and padding that counts on is cut from the last ones."""
+        """Return sequences by positions without those that are padding; padding that counts on is cut from the last."""
         row_sizes = self.columns["input_ids"][0]
         keep = ~self._padding(sequences, bool((row_sizes == row_sizes[0]).all()))
         tails = padding_at_ends(row_sizes, self.ids, self.surely_real, sequences.starts + sequences.lengths - 1)
         row_ends = np.repeat(np.cumsum(row_sizes) - tails, sequences.depths)
-        cut = sequences._replace(lengths=np.clip(row_ends - sequences.starts, 0, sequences.lengths))
-        return _only(cut, keep & (cut.lengths > 0))
+        shortened = sequences._replace(lengths=np.clip(row_ends - sequences.starts, 0, sequences.lengths))
+        return _only(shortened, keep & (shortened.lengths > 0))
 
     def _padding(self, sequences: _Sequences, of_one_size: bool) -> np.ndarray:
+        """Mark the sequences that are padding; bool.
+
+        Args:
+            of_one_size: whether all rows have the same number of slots.
+        """
         row_sizes = self.columns["input_ids"][0]
         row_begins = np.cumsum(row_sizes) - row_sizes
         return _padding(row_begins, sequences.lengths, sequences.depths, self.ids, self.surely_real, of_one_size)
@@ -360,7 +410,7 @@ def _is_numbered(name: str) -> bool:
 
 
 def _only(sequences: _Sequences, keep: np.ndarray) -> _Sequences:
-    """Return some of the sequences."""
+    """Return the sequences that are marked."""
     starts, lengths, depths, firsts = sequences
     return _Sequences(
         starts[keep] if len(starts) else starts,
@@ -378,7 +428,12 @@ def _bare(
     labels: np.ndarray | None,
     real: np.ndarray | None,
 ) -> BareRows:
-    """Return the rows without what their mask says is padding."""
+    """Return the rows, without padding if their mask tells it.
+
+    Args:
+        widths, used: slots of each row, and those that are no padding.
+        real: which slots are no padding by the mask; None without a mask.
+    """
     if real is None:
         return BareRows(ids, widths, used, trained, labels)
     trained = {name: bits[real] for name, bits in trained.items()}
@@ -388,9 +443,9 @@ def _bare(
 def _labels_at_ends(
     columns: Columns, has_label: np.ndarray | None, sequences: _Sequences, counts: dict[str, int]
 ) -> np.ndarray | None:
-    """Return the label in the last slot of each sequence, -100 where nothing is trained on; count those trained on.
+    """Return the label in the last slot of each sequence, -100 if it is not trained on; int64.
 
-    None unless labels are the next tokens.
+    None unless labels are the next tokens. `counts` gets how many such labels there are, as "open ends".
     """
     if has_label is None or counts["in place"] > counts["ahead"]:
         return None
@@ -400,7 +455,7 @@ def _labels_at_ends(
 
 
 def _differ(sequences: _Sequences, other_sequences: _Sequences) -> np.ndarray:
-    """Mark the rows that have other sequences by one column than by another."""
+    """Mark the rows that have other sequences, or of other lengths, by one column than by another."""
     row_hashes = hashes(sequences.lengths, sequences.depths)
     other_row_hashes = hashes(other_sequences.lengths, other_sequences.depths)
     return (sequences.depths != other_sequences.depths) | (row_hashes != other_row_hashes)
@@ -414,11 +469,13 @@ def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used_slots: np.ndarray)
     """
     unused = np.ones(len(ids), bool)
     unused[used_slots] = False
-    row = np.repeat(np.arange(len(sizes)), sizes)[unused]
-    lowest, highest = np.full(len(sizes), np.iinfo(np.int64).max), np.full(len(sizes), -1, np.int64)
-    np.minimum.at(lowest, row, ids[unused])
-    np.maximum.at(highest, row, ids[unused])
-    return ~(unused & np.repeat(lowest == highest, sizes))
+    row_of = np.repeat(np.arange(len(sizes)), sizes)[unused]
+    lowest = np.full(len(sizes), np.iinfo(np.int64).max)  # id of an unused slot of each row
+    highest = np.full(len(sizes), -1, np.int64)
+    np.minimum.at(lowest, row_of, ids[unused])
+    np.maximum.at(highest, row_of, ids[unused])
+    have_one_id = lowest == highest
+    return ~(unused & np.repeat(have_one_id, sizes))
 
 
 def _over_borders(has_label: np.ndarray, sizes: np.ndarray, starts: np.ndarray, numbers: Mapping[str, int]) -> int:
@@ -426,14 +483,21 @@ def _over_borders(has_label: np.ndarray, sizes: np.ndarray, starts: np.ndarray, 
 
     The label is at this token or, where labels are the next tokens, at the one before.
     """
-    inner_starts = starts[~np.isin(starts, np.cumsum(sizes) - sizes)]
-    return int(np.count_nonzero(has_label[inner_starts - (numbers["ahead"] > numbers["in place"])]))
+    inner_starts = starts[~np.isin(starts, np.cumsum(sizes) - sizes)]  # of sequences that do not begin a row
+    labels_are_ahead = numbers["ahead"] > numbers["in place"]
+    return int(np.count_nonzero(has_label[inner_starts - labels_are_ahead]))
 
 
 def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
-    """Mark the slots whose label is trained on; bool."""
+    """Mark the slots whose label is trained on: it is not -100, nor hidden by a mask of targets; bool, shape (slots,).
+
+    Args:
+        left_out: columns that are not read.
+    """
     has_label = columns["labels"][1] != IGNORED
-    return has_label & (columns[TARGETS][1] != 0) if TARGETS in columns and TARGETS not in left_out else has_label
+    if TARGETS in columns and TARGETS not in left_out:
+        return has_label & (columns[TARGETS][1] != 0)
+    return has_label
 
 
 def trained_by_masks(
@@ -453,58 +517,75 @@ def trained_by_masks(
 
 
 def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict[str, int]:
-    """Count the rows and sequences that train on nothing, and all of them that have tokens.
+    """Count the rows and sequences that have tokens, and those of them that train on nothing ("idle").
 
     Args:
+        trained: by column, whether each token is trained on; a token is if it is by all of them.
         sequences: that follow one another without a gap.
     """
     is_trained = np.logical_and.reduce(list(trained.values()))
     has_tokens = sequences.lengths > 0
     is_trained[sequences.starts[has_tokens]] = False
-    trains = _any(is_trained, sequences.lengths)
-    rows = _any(trains, sequences.depths)
+    trains = _any(is_trained, sequences.lengths)  # by sequence
+    row_trains = _any(trains, sequences.depths)
     return {
         "sequences": int(np.count_nonzero(has_tokens)),
         "idle sequences": int(np.count_nonzero(has_tokens & ~trains)),
         "rows": int(np.count_nonzero(sequences.depths)),
-        "idle rows": int(np.count_nonzero(~rows & (sequences.depths > 0))),
+        "idle rows": int(np.count_nonzero(~row_trains & (sequences.depths > 0))),
     }
 
 
 def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Tell of the first `sizes[0]` values if one is true, then of the next `sizes[1]`, and so on; bool."""
-    has_any, has_slots = np.zeros(len(sizes), bool), sizes > 0
+    """Return whether one of the first `sizes[0]` values is true, then of the next `sizes[1]`, and so on; bool."""
+    has_any = np.zeros(len(sizes), bool)
+    has_slots = sizes > 0
     if has_slots.any():
         has_any[has_slots] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[has_slots])
     return has_any
 
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
-    """Mark the runs of segment ids that are padding: -1, or a last 0 where the row does not begin with 0."""
+    """Mark the runs of segment ids that are padding: -1, or a last 0 where the row does not begin with 0.
+
+    A row that is one run of 0 is padding too, if another row does not begin with 0.
+
+    Args:
+        values: the segment id of each run.
+        depths: how many runs each row has.
+    """
     run_ends = np.cumsum(depths)
     is_last = np.zeros(len(values), bool)
     is_last[run_ends[depths > 0] - 1] = True
-    first_values = np.repeat(values[(run_ends - depths)[depths > 0]], depths[depths > 0])
-    lonely = np.repeat(depths == 1, depths) & (first_values == 0) & (first_values != 0).any()  # a row of padding alone
-    return (values == -1) | (is_last & (values == 0) & (first_values != 0)) | lonely
+    first_values = np.repeat(values[(run_ends - depths)[depths > 0]], depths[depths > 0])  # of the row, for each run
+    is_last_zero = is_last & (values == 0) & (first_values != 0)
+    is_row_of_padding = np.repeat(depths == 1, depths) & (first_values == 0) & (first_values != 0).any()
+    return (values == -1) | is_last_zero | is_row_of_padding
 
 
 def _padded_beside(kind: str, columns: Columns) -> str:
-    """Return the column with the bounds of padded sequences beside those of `kind`, or nothing."""
-    return next((name for name, bare in PADDED_BOUNDS.items() if bare == kind and name in columns), "")
+    """Return the column with the bounds of padded sequences, if there is one for the bounds `kind`; else ""."""
+    return next((name for name, bounds in PADDED_BOUNDS.items() if bounds == kind and name in columns), "")
 
 
 def _padded_starts(
     name: str, columns: Columns, lengths: np.ndarray, depths: np.ndarray, widths: np.ndarray, first_row: int
 ) -> np.ndarray:
-    """Return the slots at which sequences begin that are padded one by one, by the bounds of the padded ones."""
+    """Return the slots at which sequences begin that are padded one by one, by the bounds of the padded ones.
+
+    Args:
+        name: the column with these bounds.
+        lengths, depths: of the sequences without padding.
+        widths: slots of each row.
+    """
     sizes, bounds = columns[name]
     padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, first_row)
-    padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)
+    padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)  # lengths with padding
     _refuse(padded_depths < depths, first_row, f"has fewer sequences by its {name} than by its bare bounds")
-    number = ranges(np.zeros_like(padded_depths), padded_depths)
-    surplus = sums(padded * (number >= np.repeat(depths, padded_depths)), padded_depths)  # which may be padding alone
-    padded = padded[number < np.repeat(depths, padded_depths)]
+    number_in_row = ranges(np.zeros_like(padded_depths), padded_depths)
+    is_surplus = number_in_row >= np.repeat(depths, padded_depths)  # may be padding alone, behind all sequences
+    surplus = sums(padded * is_surplus, padded_depths)
+    padded = padded[~is_surplus]
     _refuse(sums(padded < lengths, depths) > 0, first_row, f"has sequences that are shorter by their {name} than bare")
     free = widths - sums(padded, depths)
     _refuse(free < surplus, first_row, f"has more tokens by its {name} than input_ids")
@@ -521,38 +602,42 @@ def padding_at_ends(
 
     Args:
         trains: which slots have a label, or are trained on by a mask; None where nothing says so.
-        sequence_ends: the last slot of each sequence, if that is known. Without it, 0 and what comes nowhere else is
-            padding.
+        sequence_ends: the last slot of each sequence, if that is known. Without it, the id that ends sequences is not
+            known, and only 0 and an id that comes nowhere else are padding.
     """
     none = np.zeros_like(sizes)
     if not len(ids) or (sizes != sizes[0]).any() or len(ids) != sizes.sum():
         return none
     rows = ids.reshape(len(sizes), -1)
-    token = rows[:, -1]
-    twice = rows[:, -2:].min(axis=1) == rows[:, -2:].max(axis=1)
+    last_ids = rows[:, -1]
+    ends_in_two = rows[:, -2:].min(axis=1) == rows[:, -2:].max(axis=1)  # equal ids
     if trains is not None:
-        twice &= ~trains.reshape(rows.shape)[:, -2:].any(axis=1)
-    kinds, times = np.unique(token[twice], return_counts=True)
+        ends_in_two &= ~trains.reshape(rows.shape)[:, -2:].any(axis=1)
+    kinds, times = np.unique(last_ids[ends_in_two], return_counts=True)
     if rows.shape[1] < 2 or not len(kinds):
         return none
-    padding = kinds[times.argmax()]
-    is_other = rows[:, ::-1] != padding
+    padding_id = kinds[times.argmax()]
+    is_other = rows[:, ::-1] != padding_id  # each row from its end
     if trains is not None:
         is_other |= trains.reshape(rows.shape)[:, ::-1]
-    run = np.where(is_other.any(axis=1), is_other.argmax(axis=1), 0)
-    elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
-    if padding == 0 or not elsewhere:
-        return run
-    inner = np.empty(0, int) if sequence_ends is None else sequence_ends[~np.isin(sequence_ends, np.cumsum(sizes) - 1)]
-    if len(inner) and np.count_nonzero(ids[inner] == padding) > len(inner) / 2:
-        return np.maximum(run - 1, 0) if trains is None else run
-    return none
+    run_lengths = np.where(is_other.any(axis=1), is_other.argmax(axis=1), 0)
+    elsewhere = int(np.count_nonzero(ids == padding_id)) - int(run_lengths.sum())
+    if padding_id == 0 or not elsewhere:
+        return run_lengths
+    if sequence_ends is None:
+        return none
+    inner_ends = sequence_ends[~np.isin(sequence_ends, np.cumsum(sizes) - 1)]  # that are no ends of rows
+    ends_sequences = np.count_nonzero(ids[inner_ends] == padding_id) > len(inner_ends) / 2
+    if not ends_sequences:
+        return none
+    # the first of a run is the end of the last sequence, unless it is trained on, and so not in the run
+    return np.maximum(run_lengths - 1, 0) if trains is None else run_lengths
 
 
 def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> tuple[int, int]:
-    """Find the most frequent last token of rows, and count the slots at the ends of rows that repeat it.
+    """Return the most frequent last token of rows, and how many slots at the ends of rows hold it in a run.
 
-    All of them may be padding, where nothing tells it.
+    These slots may be padding, if nothing tells.
     """
     row_ends = np.cumsum(sizes)[sizes > 0]
     if not len(row_ends):
@@ -573,11 +658,17 @@ def _padding(
     trains: np.ndarray | None,
     of_one_size: bool,
 ) -> np.ndarray:
-    """Mark the sequences that are padding which no mask tells: last ones of a row, of the padding's id alone.
+    """Mark the sequences that are padding which no mask tells: last ones of a row, of the padding's id alone; bool.
 
-    Rows begin at the slots `row_starts`. The id is that of most rows that end in two such slots or more, or 0 if none
-    does. It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none,
-    nor is any where the whole row is of one id, nor any with a token that is trained on.
+    The id of padding is the one in which most rows end, of those that end in two such slots or more; 0 without any. If
+    rows have several sizes and nothing says what is trained on, only 0 counts. The first sequence of a row is no
+    padding, nor is one with a token that is trained on, nor any if the whole row has one id.
+
+    Args:
+        row_starts: the first slot of each row.
+        lengths, depths: slots of each sequence, and sequences of each row.
+        trains: which slots have a label, or are trained on by a mask; None where nothing says so.
+        of_one_size: whether all rows have the same number of slots.
     """
     padding = np.zeros(len(lengths), bool)
     has_sequences = depths > 0
@@ -615,10 +706,20 @@ def _padding(
     return padding
 
 
-def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, first_row: int) -> tuple:
-    """Return the lengths between bounds: all are given, or where sequences start, and the row's end is the last.
+def _between(
+    kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, first_row: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths of the sequences between bounds, and how many each row has.
 
-    Bounds may be filled up to the same number for each row, by repeating the last, or by -1 as Megatron has it.
+    A row of n sequences has n + 1 bounds from 0 to the last; those of NeMo are n starts, and the row's end is the last
+    bound. Bounds may be filled up to the same number in each row, by repeating the last, or by -1 as Megatron does.
+    Bounds [0 3 5] are lengths [3 2]; starts [0 4] of a row of 7 slots, in NeMo's way, are lengths [3 2] as well: its
+    last tokens are left out.
+
+    Args:
+        kind: the column of bounds.
+        sizes, values: how many bounds each row has, and all of them.
+        widths: slots of each row, for NeMo's.
     """
     if kind != NEMO and (filled := values == -1).any():
         sizes, values = sums(~filled, sizes), values[~filled]
@@ -626,14 +727,20 @@ def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarra
     _refuse(sizes < 1, first_row, f"has no {kind}")
     _refuse(values[bound_ends - sizes] != 0, first_row, f"has {kind} that do not start at 0")
     if kind != NEMO:
-        return np.delete(np.diff(values), bound_ends[:-1] - 1), sizes - 1
+        lengths = np.delete(np.diff(values), bound_ends[:-1] - 1)  # without those from one row's end to the next row
+        return lengths, sizes - 1
     next_bounds = np.append(values[1:], 0)
     next_bounds[bound_ends - 1] = widths
     return next_bounds - values - 1, sizes
 
 
 def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
-    """Mark the rows in which two runs have the same number."""
+    """Mark the rows in which two runs have the same number.
+
+    Args:
+        sequences: the runs.
+        values: the numbers of all slots.
+    """
     row = np.repeat(np.arange(len(sequences.depths)), sequences.depths)
     pairs = np.unique(np.stack([row, values[sequences.starts].astype(np.int64)]), axis=1)
     return np.bincount(pairs[0], minlength=len(sequences.depths)) < sequences.depths
@@ -642,45 +749,60 @@ def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
 def labels_trained(
     has_label: np.ndarray, columns: Columns, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
-    """Mark the slots whose label is trained on, and tell if labels are the tokens or the next ones.
+    """Mark the tokens that are trained on by labels, and find out if labels are the tokens themselves or the next ones.
 
     Args:
-        has_label: which labels are trained on.
-        begins, ends: the first and the last slot of each sequence; the token after the last is another's.
+        has_label: which slots have a label that is trained on.
+        starts, ends: the first and the last slot of each sequence; the token after the last is another's.
 
     Returns:
-        Which slots do. How many rows are "labeled"; how many labels of rows that are neither stand at another token
-        ("others"), and how many of these at the one token that has most, as those of a mask do ("masked"); how many
-        rows have labels that are their tokens and not the next ones ("in place"), or the other way round ("ahead").
-        And which rows are neither.
+        Which slots hold a token that is trained on: those with a label, or the next ones if labels are ahead. Counts by
+        name. And which rows have labels that are neither all their tokens nor all the next ones.
+
+        The counts are of rows: "labeled", those that have labels; "in place", whose labels are their tokens and not all
+        the next ones; "ahead", the other way round. Of rows that are neither: how many labels are at another token than
+        their own ("others"), and how many of these at the same token, the one that has most ("masked"): that of a mask.
     """
-    (sizes, ids), (_, labels) = columns["input_ids"], columns["labels"]
-    is_other, asked_of = has_label & (labels != ids), _any(has_label, sizes)
-    if not is_other.any():
-        labeled, none = int(np.count_nonzero(asked_of)), np.zeros(len(sizes), bool)
-        return has_label, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
-    later = has_label & (labels != np.append(ids[1:], -1))
-    later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
-    later[ends] = False
-    other_of, later_of = _any(is_other, sizes), _any(later, sizes)
-    is_neither = other_of & later_of
-    at_them = ids[is_other & np.repeat(is_neither, sizes)]
-    masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))
-    counts = {"labeled": asked_of, "in place": later_of & ~other_of, "ahead": other_of & ~later_of}
-    counts_by_name = {name: int(np.count_nonzero(rows)) for name, rows in counts.items()}
-    counts_by_name |= {"others": len(at_them), "masked": masked}
-    labels_are_ahead = counts_by_name["ahead"] > counts_by_name["in place"]
+    sizes, ids = columns["input_ids"]
+    _, labels = columns["labels"]
+    is_not_own = has_label & (labels != ids)
+    row_has_label = _any(has_label, sizes)
+    if not is_not_own.any():
+        labeled = int(np.count_nonzero(row_has_label))
+        counts = {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}
+        return has_label, counts, np.zeros(len(sizes), bool)
+    is_not_next = has_label & (labels != np.append(ids[1:], -1))
+    is_not_next[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
+    is_not_next[ends] = False
+    not_all_own, not_all_next = _any(is_not_own, sizes), _any(is_not_next, sizes)
+    is_neither = not_all_own & not_all_next
+    tokens_there = ids[is_not_own & np.repeat(is_neither, sizes)]
+    counts = {
+        "labeled": int(np.count_nonzero(row_has_label)),
+        "in place": int(np.count_nonzero(not_all_next & ~not_all_own)),
+        "ahead": int(np.count_nonzero(not_all_own & ~not_all_next)),
+        "others": len(tokens_there),
+        "masked": int(np.unique(tokens_there, return_counts=True)[1].max(initial=0)),
+    }
+    labels_are_ahead = counts["ahead"] > counts["in place"]
     trained = trained_tokens("next" if labels_are_ahead else "loss", has_label, starts)
-    return trained, counts_by_name, is_neither
+    return trained, counts, is_neither
 
 
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
+    """Return the sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on; int64.
+
+    >>> import numpy as np
+    >>> from packlib.tools.auditing.columns import sums
+    >>> sums(np.array([1, 2, 3, 4]), np.array([3, 0, 1])).tolist()
+    [6, 0, 4]
+    """
     if len(sizes) and sizes.min() > 0:
         return np.add.reduceat(values, np.cumsum(sizes) - sizes, dtype=np.int64)
     return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)
 
 
 def _refuse(wrong: Any, first_row: int, fault: str) -> None:
+    """Raise a ValueError that names the first row that is marked, if one is, and says its fault."""
     if np.any(wrong):
         raise ValueError(f"row {first_row + int(np.argmax(wrong))} {fault}.")

@@ -14,21 +14,22 @@ TOGETHER = "(all)"  # what all columns of one side train on together
 
 
 class Chunk(NamedTuple):
-    """Some sequences.
+    """What is kept of some sequences; S of them.
 
     Attributes:
-        lengths: tokens of each; int64, shape (sequences,).
-        tokens: a number for the tokens of each; uint64, shape (sequences,).
-        marked: by column, a number for which tokens of each are trained on.
-        bits: by column, whether each token is trained on, eight to a byte. The first of a sequence never is.
-        documents: the number of each in its file; None where that is its place here.
-        starts: the slot in its row at which each begins; None for sequences that are in no row.
-        depths: how many sequences each row has; None for sequences that are in no row.
-        first_row, file: the row that comes first, and its file in words; empty where there is one.
+        lengths: tokens of each; int64, shape (S,).
+        tokens: a number that stands for the tokens of each (`hashes`); uint64, shape (S,).
+        marked: by column, a number that stands for which tokens of each are trained on (`marks`); uint64, shape (S,).
+        bits: by column, whether each token is trained on, eight tokens to a byte. The first of a sequence never is.
+        documents: the number of each sequence in its file, shape (S,); None if that is its place among all.
+        starts: the slot in its row at which each begins, shape (S,); None for sequences that are in no row.
+        depths: how many sequences each row has, shape (rows,); None for sequences that are in no row.
+        first_row: the number of the first row in its file.
+        file: its file in words; "" if there is only one.
         widths: the slots of each row, for sequences that go on in further rows; else None.
-        ends: the last token of each. Where labels are the next tokens, the label there, which is the token after it;
-            -100 where nothing is trained on. None where neither is asked for.
-        begins: a number for the first 1, 2, 4, … tokens of each, as many as it has; None unless asked for.
+        ends: of a source, the last token of each sequence. Of packs whose labels are the next tokens, the label in its
+            last slot, which is the token after it; -100 if that is not trained on. None if it is not needed.
+        begins: a number for the first tokens of each (`first_tokens`); None if it is not needed.
     """
 
     lengths: np.ndarray
@@ -46,15 +47,18 @@ class Chunk(NamedTuple):
 
 
 def chunk_of(ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray]) -> Chunk:
-    """Return what is kept of sequences.
+    """Return what is kept of sequences: numbers for their tokens, and which of these are trained on.
+
+    With several columns, `TOGETHER` is one more: the tokens that all of them train on.
 
     Args:
         ids: the tokens of all, one sequence after the other.
-        lengths: of each sequence.
+        lengths: tokens of each sequence.
         trained: by column, whether each token is trained on. The first token of a sequence is left out of it, since
             nothing predicts it: packlib masks its label, and others let it stand.
     """
-    trained, starts = dict(trained), (np.cumsum(lengths) - lengths)[lengths > 0]
+    trained = dict(trained)
+    starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     if len(trained) > 1:
         trained[TOGETHER] = np.logical_and.reduce(list(trained.values()))
     marked, bits = {}, {}
@@ -70,7 +74,8 @@ class Contents:
 
     Attributes:
         chunks: those with sequences.
-        columns: those that say which tokens are trained on.
+        columns: those that say which tokens are trained on, if all chunks have them.
+        tokens: the numbers for the tokens of all sequences; uint64.
     """
 
     def __init__(self, chunks: list[Chunk]) -> None:
@@ -86,10 +91,11 @@ class Contents:
 
     @staticmethod
     def _joined(parts: list[np.ndarray], kind: type) -> np.ndarray:
+        """Put arrays end to end; without any, return an empty one of this dtype."""
         return np.concatenate(parts) if parts else np.empty(0, kind)
 
     def _name(self, column: str) -> str:
-        """Return the column itself where it is the only one."""
+        """Return the name of a column in the chunks; for `TOGETHER`, that of the only column if there is one alone."""
         return self._together if column == TOGETHER else column
 
     def marked(self, column: str) -> np.ndarray:
@@ -109,7 +115,8 @@ class Contents:
 
     def trained(self, column: str = TOGETHER) -> np.ndarray:
         """Count the tokens of each sequence that are trained on; int64."""
-        name, counts = self._name(column), []
+        name = self._name(column)
+        counts = []
         for chunk in self.chunks:
             trained_before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
             sequence_ends = np.cumsum(chunk.lengths)
@@ -128,19 +135,20 @@ class Contents:
     def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
         """Mark the tokens of some sequences that are trained on, one sequence after the other; bool."""
         name = self._name(column)
-        bits = self._joined([chunk.bits[name] for chunk in self.chunks], np.uint8)
-        first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self.chunks)])
+        all_bytes = self._joined([chunk.bits[name] for chunk in self.chunks], np.uint8)
+        first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self.chunks)])  # of each chunk
         lengths = self.lengths()
-        begins = np.cumsum(lengths) - lengths
-        of_chunk = np.searchsorted(self._begins, sequences, side="right") - 1
-        in_chunk = begins[sequences] - begins[self._begins[:-1]][of_chunk]
-        at = ranges(first_byte[of_chunk] * 8 + in_chunk, lengths[sequences])
-        return (bits[at >> 3] >> (7 - (at & 7)).astype(np.uint8) & 1).astype(bool)
+        begins = np.cumsum(lengths) - lengths  # of each sequence, in tokens of all
+        chunk_of_sequence = np.searchsorted(self._begins, sequences, side="right") - 1
+        tokens_before = begins[sequences] - begins[self._begins[:-1]][chunk_of_sequence]  # in the same chunk
+        places = ranges(first_byte[chunk_of_sequence] * 8 + tokens_before, lengths[sequences])  # in bits
+        bits = all_bytes[places // 8] >> (7 - places % 8).astype(np.uint8)  # the first token is the highest bit
+        return (bits & 1).astype(bool)
 
     def document(self, sequence: int) -> int:
         """Return the number in its file of the document that a sequence is, or is a piece of."""
-        chunk, at = self._chunk(sequence)
-        return sequence if chunk.documents is None else int(chunk.documents[at])
+        chunk, number = self._chunk(sequence)
+        return sequence if chunk.documents is None else int(chunk.documents[number])
 
     def place(self, sequence: int, token: int) -> tuple[str, int]:
         """Return the row of a token of a sequence, in words, and its slot there."""
@@ -164,5 +172,6 @@ class Contents:
         return count
 
     def _chunk(self, sequence: int) -> tuple[Chunk, int]:
+        """Return the chunk that has a sequence, and the number of the sequence there."""
         number = int(np.searchsorted(self._begins, sequence, side="right")) - 1
         return self.chunks[number], sequence - int(self._begins[number])

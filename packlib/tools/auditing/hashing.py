@@ -8,8 +8,8 @@ import numpy as np
 _BITS = 1 << 64
 _BASE = secrets.randbits(63) << 1 | 1  # odd, so that it has an inverse; drawn anew in each process
 _INVERSE = pow(_BASE, -1, _BITS)
-_OF_LENGTH = np.uint64(_BASE ^ 0x9E3779B97F4A7C14)  # times how many values there are
-MARKED = np.uint64(secrets.randbits(63) << 1 | 1)  # what a trained token adds to a token's number
+_OF_LENGTH = np.uint64(_BASE ^ 0x9E3779B97F4A7C14)  # times the number of values: lists with more zeros differ
+MARKED = np.uint64(secrets.randbits(63) << 1 | 1)  # factor of `marks`, which are added to the numbers of tokens
 
 
 @cache
@@ -21,7 +21,11 @@ def _powers(base: int, count: int) -> np.ndarray:
 
 
 def _of_places(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return, for each list, the sum of its values times the powers of the base at their places in it; uint64."""
+    """Return, for each list, the sum of its values times the powers of the base at their places in it; uint64.
+
+    Args:
+        values, sizes: the lists end to end, and how many values each has.
+    """
     ends = np.cumsum(sizes)
     count = 1 << int(ends[-1] if len(ends) else 0).bit_length()
     summed = _sums(np.multiply(values, _powers(_BASE, count)[: len(values)], dtype=np.uint64, casting="unsafe"), sizes)
@@ -73,7 +77,7 @@ def marks_with_one_more(numbers: np.ndarray, sizes: np.ndarray, marked: np.ndarr
 
 
 def _at_ends(sizes: np.ndarray) -> np.ndarray:
-    """Return the power of the base at the place behind the last of each list; uint64."""
+    """Return the power of the base at the place behind the last value of lists of these sizes; uint64."""
     return _powers(_BASE, 1 << int(sizes.max(initial=0) + 1).bit_length())[sizes]
 
 
@@ -83,6 +87,7 @@ def marks(marked: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on; uint64, which may overflow."""
     sums, has_values = np.zeros(len(sizes), np.uint64), sizes > 0
     if has_values.all():
         return np.add.reduceat(values, np.cumsum(sizes) - sizes) if len(sizes) else sums

@@ -17,16 +17,18 @@ class LabelDifference:
     """Difference of one column of the packs from the source, in sequences whose tokens are the same.
 
     Attributes:
-        column: of the packs; "all columns" for what all of them train on together.
-        against: the column of the source, or "all columns".
-        sequences, of: how many sequences differ, and how many were compared.
-        lost, added: labels that the packs lack, and labels that only the packs have.
-        moved: labels that stand at another token; these are in neither of the two.
-        early, late: sequences whose labels are those of the source one token earlier, or one later; their labels are in
-            none of the three.
-        labels: of the source, in all that was compared.
-        row, position: where the first of them is: the row of the packs, in words, and the slot in it.
-        source_sequence, token: the same place in the source: the number of its sequence, and the token in that.
+        column: of the packs; "all of" several, in words, for what these train on together.
+        against: the column of the source, or several in the same words.
+        sequences: how many sequences differ.
+        of: how many were compared.
+        lost: how many labels the packs lack.
+        added: how many labels only the packs have.
+        moved: how many labels are at another token; they are counted neither as lost nor as added.
+        early, late: how many sequences have all labels of the source one token earlier, or one later; their labels are
+            not counted as lost, added or moved.
+        labels: how many labels the source has.
+        row, position: of the first token that differs in the packs: its row, in words, and its slot there.
+        source_sequence, token: of the same token in the source: the number of its sequence, and its place there.
     """
 
     column: str
@@ -99,6 +101,7 @@ def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
 
 
 def _equal(marks_of_source: np.ndarray, marks_of_packs: np.ndarray) -> bool:
+    """Return whether both have the same numbers, in whatever order."""
     return len(marks_of_source) == len(marks_of_packs) and np.array_equal(
         np.sort(marks_of_source), np.sort(marks_of_packs)
     )
@@ -110,7 +113,11 @@ def _differing(
     """Return the sequences of the source and of the packs with equal tokens and other labels, in pairs.
 
     Args:
-        equal_sequences: the sequences of both with equal tokens, as many as there are pairs.
+        equal_sequences: the numbers of the sequences of the source, and of the packs, that have equal tokens.
+        of_source, column: the column of the source, and that of the packs.
+
+    Returns:
+        The numbers of the sequences of the source, and of the packs; the same index is a pair.
     """
     marks_of_source, marks_of_packs = source.marked(of_source), packs.marked(column)
     if _equal(marks_of_source[equal_sequences[0]], marks_of_packs[equal_sequences[1]]):
@@ -128,7 +135,12 @@ def _difference(
     source_numbers: np.ndarray,
     pack_numbers: np.ndarray,
 ) -> list[LabelDifference]:
-    """Compare the labels of pairs of sequences; return one difference, or none."""
+    """Compare the labels of pairs of sequences with equal tokens; return one difference, or none without pairs.
+
+    Args:
+        of_source, column: the column of the source, and that of the packs.
+        source_numbers, pack_numbers: of the sequences, as `_differing` returns them.
+    """
     if not len(source_numbers):
         return []
     order = np.argsort(pack_numbers)
@@ -144,7 +156,7 @@ def _difference(
         added_labels[part] = np.add.reduceat(bits_of_packs & ~bits_of_source, starts, dtype=np.int64)
         early[part], late[part] = _shifts(bits_of_source, bits_of_packs, sizes)
     shifted = ((early | late) > 0) & (lost_labels > 0) & (added_labels > 0)
-    moved = np.minimum(lost_labels, added_labels)
+    moved = np.minimum(lost_labels, added_labels)  # as many of each are taken for one label at another token
     first_pair = slice(0, 1)
     differs = source.bits(of_source, source_numbers[first_pair]) != packs.bits(column, pack_numbers[first_pair])
     token = int(differs.argmax())
@@ -171,8 +183,9 @@ def _difference(
 
 
 def _parts(lengths: np.ndarray) -> Iterator[slice]:
-    """Yield the sequences with about `_TOKENS` tokens at a time, one at least."""
-    token_ends, sequence = np.cumsum(lengths), 0
+    """Yield slices of the sequences that have about `_TOKENS` tokens, of one sequence at least."""
+    token_ends = np.cumsum(lengths)
+    sequence = 0
     while sequence < len(lengths):
         tokens_before = int(token_ends[sequence - 1]) if sequence else 0
         next_sequence = max(sequence + 1, int(np.searchsorted(token_ends, tokens_before + _TOKENS, side="right")))
@@ -181,25 +194,33 @@ def _parts(lengths: np.ndarray) -> Iterator[slice]:
 
 
 def _shifts(bits_of_source: np.ndarray, bits_of_packs: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mark the sequences that have the source's labels one token earlier, and those one token later.
+    """Mark the sequences that have the source's labels one token earlier, and those one token later; 1 or 0 for each.
 
-    The first token of a sequence has none by definition, and what a shift pushes over the end is not known.
+    Not compared are the first token, which never has a label here, the token that would get its label by the shift, and
+    the last token, whose label would come from behind the end.
+
+    Args:
+        bits_of_source, bits_of_packs: whether each token of the sequences has a label.
+        sizes: tokens of each sequence.
     """
     sequence_ends = np.cumsum(sizes)
     sequence_starts = sequence_ends - sizes
-    edge = np.zeros(len(bits_of_source), bool)
-    edge[sequence_starts] = edge[sequence_ends - 1] = True
-    earlier = (bits_of_packs != np.append(bits_of_source[1:], False)) & ~edge
-    edge = np.zeros(len(bits_of_source), bool)
-    edge[sequence_starts] = True
-    edge[np.minimum(sequence_starts + 1, sequence_ends - 1)] = True
-    later = (bits_of_packs != np.append(False, bits_of_source[:-1])) & ~edge
-    return tuple(
-        (np.add.reduceat(wrong, sequence_starts, dtype=np.int64) == 0).astype(np.int64) for wrong in (earlier, later)
+    is_inner = np.ones(len(bits_of_source), bool)
+    is_inner[sequence_starts] = is_inner[sequence_ends - 1] = False
+    is_not_earlier = (bits_of_packs != np.append(bits_of_source[1:], False)) & is_inner
+    is_inner = np.ones(len(bits_of_source), bool)
+    is_inner[sequence_starts] = False
+    is_inner[np.minimum(sequence_starts + 1, sequence_ends - 1)] = False
+    is_not_later = (bits_of_packs != np.append(False, bits_of_source[:-1])) & is_inner
+    earlier, later = (
+        (np.add.reduceat(differs, sequence_starts, dtype=np.int64) == 0).astype(np.int64)
+        for differs in (is_not_earlier, is_not_later)
     )
+    return earlier, later
 
 
 def _said(column: str, columns: list[str]) -> str:
+    """Return the name of a column as sentences say it; `TOGETHER` is the only one, or "all of" several."""
     if column != TOGETHER:
         return column
     return columns[0] if len(columns) == 1 else f"all of {listed(columns)}"

@@ -13,53 +13,68 @@ from packlib.tools.rows.token_labels import IGNORED
 def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
     """Give sequences of packs the last token that only their label has.
 
-    A sequence gets it if without it it is no sequence of the source, and all but the last token of one. If that is so
-    for most, all get theirs. Where the label is left out, since nothing trains on it, the token is that of the source.
+    A sequence gets one if it has all tokens of a sequence of the source but the last, and is no sequence of the source
+    itself. If most do, so does each whose last slot has a label. Without a label, since nothing trains on it, the token
+    is taken from the source.
 
     Args:
-        packs, source: both with `ends`.
+        packs, source: both with `ends`; if one has none, no sequence gets a token.
 
     Returns:
         The contents of the packs with these tokens, and how many sequences got one.
     """
-    of_source, of_packs = source.ends(), packs.ends()
-    if of_source is None or of_packs is None or not len(source):
+    source_ends, last_labels = source.ends(), packs.ends()
+    if source_ends is None or last_labels is None or not len(source):
         return packs, 0
-    lengths, labeled = packs.lengths(), of_packs != IGNORED
-    all_but_last = without_the_last(source.tokens, source.lengths(), of_source)
+    lengths = packs.lengths()
+    labeled = last_labels != IGNORED
+    all_but_last = without_the_last(source.tokens, source.lengths(), source_ends)
     order = np.argsort(all_but_last)
-    candidates = order[np.minimum(np.searchsorted(all_but_last[order], packs.tokens), len(order) - 1)]
-    lacks = all_but_last[candidates] == packs.tokens
+    places = np.searchsorted(all_but_last[order], packs.tokens)
+    candidates = order[np.minimum(places, len(order) - 1)]  # for each sequence of the packs one of the source
+    lacks_last = all_but_last[candidates] == packs.tokens
     is_whole = np.isin(packs.tokens, source.tokens)
-    if np.count_nonzero(lacks & ~is_whole) > np.count_nonzero(is_whole & ~lacks):
-        get = lacks | labeled
+    if np.count_nonzero(lacks_last & ~is_whole) > np.count_nonzero(is_whole & ~lacks_last):
+        gets_one = lacks_last | labeled
     else:
-        get = lacks & ~is_whole
-    if not get.any():
+        gets_one = lacks_last & ~is_whole
+    if not gets_one.any():
         return packs, 0
-    last_tokens = np.where(labeled, of_packs, of_source[candidates])
-    longer = np.where(get, with_one_more(packs.tokens, lengths, last_tokens), packs.tokens)
-    unlabeled = np.flatnonzero(get & ~labeled)
+    last_tokens = np.where(labeled, last_labels, source_ends[candidates])
+    # several sequences of the source may differ in their last token alone: those without a label share what is left
+    longer = np.where(gets_one, with_one_more(packs.tokens, lengths, last_tokens), packs.tokens)
+    unlabeled = np.flatnonzero(gets_one & ~labeled)
     _, unpaired = without_partner(np.delete(longer, unlabeled), source.tokens)
     in_packs, in_source = in_pairs(packs.tokens[unlabeled], all_but_last[unpaired])
-    last_tokens[unlabeled[in_packs]] = of_source[unpaired[in_source]]
-    sizes = lengths + get
+    last_tokens[unlabeled[in_packs]] = source_ends[unpaired[in_source]]
+    sizes = lengths + gets_one
     begin = 0
     chunks = []
     for chunk in packs.chunks:
         part = slice(begin, begin + len(chunk.lengths))
-        chunks.append(_longer(chunk, get[part], last_tokens[part], labeled[part], sizes[part]))
+        chunks.append(_longer(chunk, gets_one[part], last_tokens[part], labeled[part], sizes[part]))
         begin = part.stop
-    return Contents(chunks), int(np.count_nonzero(get))
+    return Contents(chunks), int(np.count_nonzero(gets_one))
 
 
-def _longer(chunk: Chunk, get: np.ndarray, last_tokens: np.ndarray, labeled: np.ndarray, sizes: np.ndarray) -> Chunk:
-    """Return a chunk in which the sequences that `get` it have one token more."""
-    sequence_ends, count = np.cumsum(chunk.lengths)[get], int(chunk.lengths.sum())
+def _longer(
+    chunk: Chunk, gets_one: np.ndarray, last_tokens: np.ndarray, labeled: np.ndarray, sizes: np.ndarray
+) -> Chunk:
+    """Return a chunk in which some sequences have one token more at the end.
+
+    Args:
+        gets_one: which sequences; all arguments are of shape (sequences,).
+        last_tokens: the token that each gets.
+        labeled: whether this token is trained on.
+        sizes: tokens of each sequence then.
+    """
+    sequence_ends = np.cumsum(chunk.lengths)[gets_one]
+    count = int(chunk.lengths.sum())
     marked, bits = {}, {}
     for name, bits_of_column in chunk.bits.items():
         marks = marks_with_one_more(chunk.marked[name], chunk.lengths, labeled)
-        marked[name] = np.where(get, marks, chunk.marked[name])
-        bits[name] = np.packbits(np.insert(np.unpackbits(bits_of_column, count=count), sequence_ends, labeled[get]))
-    tokens = np.where(get, with_one_more(chunk.tokens, chunk.lengths, last_tokens), chunk.tokens)
+        marked[name] = np.where(gets_one, marks, chunk.marked[name])
+        one_by_one = np.unpackbits(bits_of_column, count=count)
+        bits[name] = np.packbits(np.insert(one_by_one, sequence_ends, labeled[gets_one]))
+    tokens = np.where(gets_one, with_one_more(chunk.tokens, chunk.lengths, last_tokens), chunk.tokens)
     return chunk._replace(lengths=sizes, tokens=tokens, marked=marked, bits=bits)

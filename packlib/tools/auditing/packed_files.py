@@ -43,8 +43,10 @@ from packlib.tools.rows.column_values import is_list, whole_numbers
 from packlib.tools.rows.row_sources import as_data_set
 
 MEGATRON = "Megatron's index"
-_PACKS = "whole file of packs that can be audited"
+_PACKS = "whole file of packs that can be audited"  # what a file should be, in words
 _ROWS = 1 << 16  # that are read at once
+_MEGATRON_MAGIC = b"MMIDIDX\0\0"  # the first bytes of its index
+_HEAD = 34  # bytes: the magic, version, code of the dtype, and how many sequences and documents there are
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by Megatron's code of its dtype
 
 
@@ -58,7 +60,7 @@ class PackedData(NamedTuple):
         rows: reads the rows in chunks; its argument says whether to keep the contents of the sequences.
         tokens: whether the tokens of single sequences are known, so that they can be compared with a source.
         unread: columns that are not looked at.
-        columns: what its columns are called here, with their names in the file.
+        columns: packlib's name for each column that is read, and its name in the file.
     """
 
     name: str
@@ -73,11 +75,11 @@ class PackedData(NamedTuple):
 def open_packed(
     data: Any, columns: Mapping[str, str] | None = None, masks: Mapping[str, Any] | None = None
 ) -> PackedData:
-    """Open files by their first bytes, or a `datasets.Dataset`; they are read when the rows are.
+    """Open files by their first bytes, or a `datasets.Dataset`, without reading their rows.
 
     Args:
-        columns: names of columns in the file, by their names here.
-        masks: words for columns that are masks of the loss, or not.
+        columns: names of columns in the file, by packlib's names for them.
+        masks: for columns that are masks of the loss, or are not, the word of `pack_dataset` that says so.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
@@ -111,57 +113,72 @@ def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -
         if opens is None:
             return None
         packed = opens(path, columns, masks)
-    return packed._replace(rows=lambda kept: _named_rows(path, packed.rows(kept)))
+    return packed._replace(rows=lambda keep_contents: _named_rows(path, packed.rows(keep_contents)))
 
 
 def _named_rows(path: Path, rows: Iterator[MeasuredRows]) -> Iterator[MeasuredRows]:
+    """Yield the rows; an error in reading them names the file."""
     with naming(path, _PACKS):
         yield from rows
 
 
 def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """Return tables of packs, all with the columns of the first."""
+    """Open tables of packs, all of which must have the columns of the first."""
     if all(set(TREES) <= set(table.schema.names) for table in tables):
         return _trees(name, tables)
-    of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
-    own_names, words = of_tables[0], {**MASKS, **masks}
-    for table, names_of_table in zip(tables, of_tables, strict=True):
-        refuse_doubles(table.name, [column for column in table.schema.names if column in names_of_table.values()])
-        if odd := set(names_of_table.items()) ^ set(own_names.items()):
-            its_name, other = min(odd)
-            has, lacks = (table, tables[0]) if its_name in names_of_table else (tables[0], table)
-            raise ValueError(f"{lacks.name} has no column {named(other)}, which {has.name} has: all need the same.")
-    if missing := [other for other in columns.values() if other not in tables[0].schema.names]:
-        columns_there = listed(tables[0].schema.names)
-        raise ValueError(f"columns names {shown(missing[0])}, which {tables[0].name} has not; it has {columns_there}.")
-    if "attention_mask" in own_names and not any(kind in own_names for kind in KINDS[: KINDS.index("attention_mask")]):
-        numbered = _is_numbered(tables, own_names["attention_mask"])
-    else:
-        numbered = False
-    kinds = [kind for kind in KINDS if kind in own_names and (kind != "attention_mask" or numbered)]
-    if not kinds or (kinds[0] == NEMO and "input_ids" not in own_names):
-        raise without_borders(tables[0].name, tables[0].schema.names)
-    names = tables[0].schema.names
-    unread = tuple(dict.fromkeys(other for other in names if other not in own_names.values()))
-    loss = {name: words[name] for name in own_names if name in words}
+    names = _same_names(tables, columns, masks)
+    words = {**MASKS, **masks}
+    first = tables[0]
+    if missing := [column for column in columns.values() if column not in first.schema.names]:
+        columns_there = listed(first.schema.names)
+        raise ValueError(f"columns names {shown(missing[0])}, which {first.name} has not; it has {columns_there}.")
+    better_kinds = KINDS[: KINDS.index("attention_mask")]  # which tell more than an attention mask
+    is_numbered = (
+        "attention_mask" in names
+        and not any(kind in names for kind in better_kinds)
+        and _is_numbered(tables, names["attention_mask"])
+    )
+    kinds = [kind for kind in KINDS if kind in names and (kind != "attention_mask" or is_numbered)]
+    if not kinds or (kinds[0] == NEMO and "input_ids" not in names):
+        raise without_borders(first.name, first.schema.names)
+    unread = tuple(dict.fromkeys(column for column in first.schema.names if column not in names.values()))
+    loss_masks = {name: words[name] for name in names if name in words}
 
     def rows(keep_contents: bool) -> Iterator[MeasuredRows]:
         for table in tables:
             file, first_row = f" of {table.name}" * (len(tables) > 1), 0
             with table.naming():
-                for batch in table.read(list(dict.fromkeys(own_names.values()))):
-                    columns_read = columns_of(batch, own_names, loss, first_row)
-                    measured = read_rows(kinds, columns_read, first_row, loss, keep_contents)
+                for batch in table.read(list(dict.fromkeys(names.values()))):
+                    columns_read = columns_of(batch, names, loss_masks, first_row)
+                    measured = read_rows(kinds, columns_read, first_row, loss_masks, keep_contents)
                     contents = measured.contents and measured.contents._replace(file=file)
                     bare = measured.bare and measured.bare._replace(file=file)
                     yield measured._replace(file=file, contents=contents, bare=bare)
                     first_row += batch.num_rows
 
-    return PackedData(name, kinds[0], _total(tables), rows, "input_ids" in own_names, unread, own_names)
+    return PackedData(name, kinds[0], _total(tables), rows, "input_ids" in names, unread, names)
+
+
+def _same_names(tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns that are read, by packlib's names for them; refuse tables that have not the same ones."""
+    of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
+    names = of_tables[0]
+    for table, names_of_table in zip(tables, of_tables, strict=True):
+        refuse_doubles(table.name, [column for column in table.schema.names if column in names_of_table.values()])
+        if odd := set(names_of_table.items()) ^ set(names.items()):
+            odd_name, odd_column = min(odd)
+            has, lacks = (table, tables[0]) if odd_name in names_of_table else (tables[0], table)
+            raise ValueError(
+                f"{lacks.name} has no column {named(odd_column)}, which {has.name} has: all need the same."
+            )
+    return names
 
 
 def _trees(name_of_data: str, tables: list[Table]) -> PackedData:
-    """Read rows whose sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
+    """Open rows whose sequences share tokens, as `lay_trees` makes them: each path is known by its last token's slot.
+
+    Without shared tokens a path would have as many tokens as the position of its last one, plus 1.
+    """
 
     def rows(keep_contents: bool) -> Iterator[MeasuredRows]:
         for table in tables:
@@ -169,25 +186,26 @@ def _trees(name_of_data: str, tables: list[Table]) -> PackedData:
             with table.naming():
                 for batch in table.read(["input_ids", "position_ids", *TREES]):
                     columns = ("input_ids", "position_ids", *TREES)
-                    (sizes, _), (_, positions), (until, _), (paths, last_slots) = (
+                    (sizes, _), (_, positions), (seen_sizes, _), (path_counts, last_slots) = (
                         whole_numbers(column, batch.column(column), first_row) for column in columns
                     )
-                    row_starts = np.repeat(np.cumsum(sizes) - sizes, paths)
-                    outside = (last_slots < 0) | (last_slots >= np.repeat(sizes, paths))
-                    if len(positions) != sizes.sum() or (until != sizes).any() or outside.any():
+                    row_starts = np.repeat(np.cumsum(sizes) - sizes, path_counts)  # for each path
+                    is_outside = (last_slots < 0) | (last_slots >= np.repeat(sizes, path_counts))
+                    if len(positions) != sizes.sum() or (seen_sizes != sizes).any() or is_outside.any():
                         raise ValueError(
                             f"The rows from {first_row} on must have as many position_ids and {TREES[0]} as "
                             f"input_ids, and {TREES[1]} among their slots."
                         )
                     tokens_of_paths = int((positions[row_starts + last_slots] + 1).sum())
                     counts = {"tokens of paths": tokens_of_paths}
-                    yield MeasuredRows(None, paths, sizes, sizes, counts=counts, file=file)
+                    yield MeasuredRows(None, path_counts, sizes, sizes, counts=counts, file=file)
                     first_row += batch.num_rows
 
     return PackedData(name_of_data, TREES[1], _total(tables), rows)
 
 
 def _total(tables: list[Table]) -> int | None:
+    """Return the rows of all tables; None if one of them has to be read for that."""
     counts = [table.num_rows for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -206,10 +224,14 @@ def _is_numbered(tables: list[Table], column: str) -> bool:
 
 
 def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], first_row: int) -> Columns:
-    """Return the columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
+    """Return the columns of a batch by packlib's names, as whole numbers.
+
+    Weights of a loss may be fractions: all but 0 are read as 1.
 
     Args:
-        first_row: the first row of the batch.
+        names: packlib's name for each column that is read, and its name in the file.
+        masks: the columns that are masks of the loss, or weights.
+        first_row: the number of the first row of the batch.
     """
     columns = {}
     for name, column in names.items():
@@ -227,7 +249,7 @@ def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[s
 
 
 class _Plain:
-    """Stands for NumPy's array and dtype in a pickle, so that nothing of it is ever run."""
+    """Stand-in for NumPy's array and dtype in a pickle, which only keeps its state: no code of the pickle is run."""
 
     def __init__(self, *_: Any) -> None:
         self.state: Any = None
@@ -237,14 +259,17 @@ class _Plain:
 
 
 class _Lists(pickle.Unpickler):
+    """A reader of pickles that hold lists, numbers and NumPy's arrays, and nothing else."""
+
     def find_class(self, module: str, name: str) -> Any:
+        """Return the stand-in for NumPy's classes; raise a ValueError for all else, which would be run."""
         if module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype"):
             return _Plain
         raise ValueError(f"it has a pickled {module}.{name}, which is never run.")
 
 
 def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """Read all packs into memory, as NeMo holds them too: a pickle cannot be read in parts."""
+    """Open NeMo's packs. All are read into memory, as NeMo does, since a pickle cannot be read in parts."""
     with path.open("rb") as file:
         _, dtype = npy_header(file)
         if not dtype.hasobject:
@@ -264,10 +289,12 @@ def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> P
 
 
 def _refuse_nested(lists: Iterable[Any], size: int) -> None:
-    """Refuse lists that a pickle says once and refers to often: a small file could stand for numbers without end.
+    """Raise a ValueError for lists that a pickle holds once and refers to often, or that hold other lists.
+
+    Such a small file could stand for any number of tokens. In a pickle without references each number takes a byte.
 
     Args:
-        size: bytes of the file, which are more than the numbers in it.
+        size: bytes of the file.
     """
     for row in lists:
         if not (isinstance(row, list) and all(type(item) in (int, bool, float) for item in row)):
@@ -278,13 +305,18 @@ def _refuse_nested(lists: Iterable[Any], size: int) -> None:
 
 
 def _megatron(path: Path, *_: Any) -> PackedData:
-    """Return the lengths of the sequences, each as a row of its own."""
+    """Open the lengths of the sequences in an index, each as a row of its own.
+
+    Behind its head the index has for each sequence a length (4 bytes) and an address (8 bytes), for each document the
+    number of its first sequence (8 bytes), and perhaps a byte for each sequence.
+    """
     with path.open("rb") as file:
-        head = file.read(34).ljust(34, b"\0")
-        version, code, count, documents = struct.unpack("<QBQQ", head[9:])
-    if version != 1 or code not in _SIZES or path.stat().st_size - 34 - 12 * count - 8 * documents not in (0, count):
+        head = file.read(_HEAD).ljust(_HEAD, b"\0")
+        version, code, count, documents = struct.unpack("<QBQQ", head[len(_MEGATRON_MAGIC) :])
+    size_behind = path.stat().st_size - _HEAD - 12 * count - 8 * documents
+    if version != 1 or code not in _SIZES or size_behind not in (0, count):
         raise ValueError("it is no whole index of Megatron's in version 1.")
-    lengths = np.memmap(path, "<i4", "r", 34, (count,)) if count else np.empty(0, np.int32)
+    lengths = np.memmap(path, "<i4", "r", _HEAD, (count,)) if count else np.empty(0, np.int32)
     size, stored = int(lengths.sum(dtype=np.int64)) * _SIZES[code], path.with_suffix(".bin")
     if stored.exists() and stored.stat().st_size != size:
         raise ValueError(f"its tokens take {size:,} bytes, but {named(stored)} has {stored.stat().st_size:,}.")
@@ -292,9 +324,10 @@ def _megatron(path: Path, *_: Any) -> PackedData:
 
 
 def _alone(lengths: np.ndarray) -> Iterator[MeasuredRows]:
+    """Yield sequences as rows of their own, some at a time."""
     for first_row in range(0, len(lengths), _ROWS):
         part = lengths[first_row : first_row + _ROWS].astype(np.int64)
         yield MeasuredRows(part, np.ones_like(part), part, part)
 
 
-_MAGIC = {b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron}
+_MAGIC = {b"\x93NUMPY": _nemo, _MEGATRON_MAGIC.rstrip(b"\0"): _megatron}  # by the first bytes of a file

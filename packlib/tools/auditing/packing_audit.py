@@ -11,7 +11,8 @@ from packlib.files import write_text
 from packlib.tools.auditing.source_comparison import SourceComparison
 from packlib.work import Waiting
 
-_IN_SENTENCES = ("as_if", "cut", "labels", "by_token", "first_other")  # of the comparison, and in no line of the table
+# fields of the comparison that sentences say, and not the table
+_IN_SENTENCES = ("as_if", "cut", "labels", "by_token", "first_other")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,14 @@ class PlannedUpdates:
 
     @classmethod
     def of(cls, packs: int, sequences: int | None, rows: int, loaded: int, steps: int | None) -> "PlannedUpdates":
-        """Count the updates of `rows` packs each, of which ranks load `loaded` packs at a time; 0 for one rank."""
+        """Count the updates that a trainer makes of packs.
+
+        Args:
+            sequences: in all packs; None if that is not known.
+            rows: packs of an update.
+            loaded: packs that all ranks together load at once; 0 for one rank.
+            steps: updates that are meant, or None.
+        """
         updates, by_sequences = -(-packs // rows), None if sequences is None else -(-sequences // rows)
         return cls(
             packs_per_update=rows,
@@ -53,16 +61,16 @@ class PlannedUpdates:
 
     @property
     def problems(self) -> list[str]:
-        """Say if the steps are those of one or several epochs of unpacked rows, so that packs would train longer."""
+        """Say if the steps are whole epochs of unpacked rows, so that packs would train longer; a sentence or none."""
         if self.steps is None or self.epochs is None or self.updates_by_sequences is None:
             return []
-        meant = self.steps / self.updates_by_sequences
-        near = max(1, round(meant))
-        if abs(meant - near) > 0.01 * near or self.epochs <= 1.05 * near:
+        unpacked_epochs = self.steps / self.updates_by_sequences
+        whole = max(1, round(unpacked_epochs))
+        if abs(unpacked_epochs - whole) > 0.01 * whole or self.epochs <= 1.05 * whole:
             return []
         return [
-            f"{self.steps:,} steps are {self.epochs:.1f} epochs of these packs, and {near} of rows with one sequence "
-            f"each. For {near} epoch{'s' * (near > 1)} of the packs take {near * self.updates_per_epoch:,} steps."
+            f"{self.steps:,} steps are {self.epochs:.1f} epochs of these packs, and {whole} of rows with one sequence "
+            f"each. For {whole} epoch{'s' * (whole > 1)} of the packs take {whole * self.updates_per_epoch:,} steps."
         ]
 
 
@@ -74,7 +82,8 @@ class PackingAudit:
         name: the file.
         borders: the column or the format that tells where sequences begin; for "input_ids", nothing does.
         packs, tokens: rows, and the slots that sequences fill in them.
-        sequences, deepest: of all packs, and of the deepest; None where the packs do not tell them apart.
+        sequences: in all packs; None where the packs do not tell them apart.
+        deepest: sequences of the pack that has most; None like these.
         max_length: slots of a pack; by default those of the widest row, padding included.
         given: whether `max_length` was given.
         lower_bound: the proven minimum of packs for these lengths.
@@ -118,13 +127,15 @@ class PackingAudit:
         return None if self.packs < self.lower_bound else self.packs - self.lower_bound
 
     @cached_property
-    def _found(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, Any]:
+        """Return all fields and what is computed from them, as JSON holds them."""
         derived = {"padding_slots": self.padding_slots, "gap": self.gap}
         return asdict(self) | derived | {"waiting": self.waiting and self.waiting._asdict()}
 
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
-        values = self._found
+        """Return the rows of the table: name and value, in words."""
+        values = self._record
         names = "borders packs max_length sequences deepest tokens padding_slots lower_bound gap lpfhp_packs".split()
         rows = {name: values[name] for name in names}
         of_source = values["source"] or {}
@@ -149,6 +160,7 @@ class PackingAudit:
 
     @property
     def _sentences(self) -> list[str]:
+        """Return the problems, or that there is none, and what is inconclusive, and notes."""
         none = "No problem was found in what could be compared." if self.unknown else "No problem was found."
         problems = [f"Problem: {text}" for text in self.problems] or [none]
         problems += [f"Inconclusive: {text}" for text in self.unknown]
@@ -156,7 +168,7 @@ class PackingAudit:
 
     def to_json(self) -> str:
         """Return the audit as JSON text."""
-        return json.dumps(self._found, indent=2, ensure_ascii=False)
+        return json.dumps(self._record, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""
@@ -164,6 +176,9 @@ class PackingAudit:
 
 
 def _said(value: Any) -> str:
+    """Return a value as the table has it: numbers with commas, fractions with two places, "-" for None."""
     if value is None:
         return "-"
-    return value if isinstance(value, str) else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, str):
+        return value
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"

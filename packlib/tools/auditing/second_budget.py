@@ -1,5 +1,6 @@
 """Packs that should keep a second budget: does each, and how many packs does that budget need by itself?"""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from packlib.arguments import listed, shown
 from packlib.files import named
 from packlib.packing import plan
-from packlib.tools.auditing.tables import tables_of
+from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.column_values import is_list, whole_numbers
 from packlib.tools.rows.second_budget import refuse_other_numbers
 
@@ -32,6 +33,7 @@ class SecondBudget(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
+        """Say how many packs hold more than the budget; one sentence or none."""
         if not self.over:
             return []
         return [
@@ -41,7 +43,7 @@ class SecondBudget(NamedTuple):
 
 
 def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
-    """Read what the packs hold of a column: in each row a list with a number for each sequence.
+    """Measure how packs use a second budget, by a column with a list in each row: a number for each sequence.
 
     Raises:
         TypeError, ValueError: naming the column if it is not there, or holds no such numbers.
@@ -52,34 +54,40 @@ def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
     over = largest = 0
     numbers_by_batch = [np.zeros(0, np.int64)]
     for table in tables:
-        rows = 0
-        with table.naming():
-            if column not in table.schema.names:
-                columns_there = listed(table.schema.names)
-                raise ValueError(
-                    f"second_budget names {shown(column)}, which {table.name} has not; it has {columns_there}."
-                )
-            for batch in table.read([column]):
-                values = batch.column(column)
-                if not is_list(values.type):
-                    raise TypeError(
-                        f"The column {named(column)} of the second budget must hold a list for each pack, with a "
-                        f"number for each of its sequences, not {values.type}."
-                    )
-                refuse_other_numbers(column, values.type.value_type)
-                sizes, numbers = whole_numbers(column, values, rows)
-                if numbers.min(initial=0) < 0:
-                    raise ValueError(
-                        f"The column {named(column)} of the second budget holds {numbers.min()}, not 0 or more."
-                    )
-                pack_of = np.repeat(np.arange(len(sizes)), sizes)
-                of_packs = np.bincount(pack_of, numbers, len(sizes)).astype(np.int64)
-                over += int(np.count_nonzero(of_packs > budget))
-                largest = max(largest, int(of_packs.max(initial=0)))
-                numbers_by_batch.append(numbers[numbers > 0])
-                rows += len(sizes)
+        for sizes, numbers in _numbers(table, column):
+            pack_of = np.repeat(np.arange(len(sizes)), sizes)  # for each sequence
+            of_packs = np.bincount(pack_of, numbers, len(sizes)).astype(np.int64)
+            over += int(np.count_nonzero(of_packs > budget))
+            largest = max(largest, int(of_packs.max(initial=0)))
+            numbers_by_batch.append(numbers[numbers > 0])
     numbers_used = np.concatenate(numbers_by_batch)
     if not len(numbers_used):
         return SecondBudget(column, budget, over, largest, 0, 0)
     plan_alone = plan(np.minimum(numbers_used, budget), budget, "lpfhp")
     return SecondBudget(column, budget, over, largest, plan_alone.lower_bound, plan_alone.num_packs)
+
+
+def _numbers(table: Table, column: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Read the column of a table in batches: how many numbers each pack has, and the numbers of all packs; int64."""
+    first_row = 0
+    with table.naming():
+        if column not in table.schema.names:
+            columns_there = listed(table.schema.names)
+            raise ValueError(
+                f"second_budget names {shown(column)}, which {table.name} has not; it has {columns_there}."
+            )
+        for batch in table.read([column]):
+            values = batch.column(column)
+            if not is_list(values.type):
+                raise TypeError(
+                    f"The column {named(column)} of the second budget must hold a list for each pack, with a "
+                    f"number for each of its sequences, not {values.type}."
+                )
+            refuse_other_numbers(column, values.type.value_type)
+            sizes, numbers = whole_numbers(column, values, first_row)
+            if numbers.min(initial=0) < 0:
+                raise ValueError(
+                    f"The column {named(column)} of the second budget holds {numbers.min()}, not 0 or more."
+                )
+            yield sizes, numbers
+            first_row += len(sizes)

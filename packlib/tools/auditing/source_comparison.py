@@ -13,8 +13,8 @@ from packlib.tools.auditing.label_comparison import LabelDifference, differences
 from packlib.tools.auditing.multisets import without_partner
 
 _NOTHING = "nothing was lost, cut or repeated"
-_AS_IF_CUT = {" were cut to it": "truncate", " pieces of it": "split", " were left out": "drop"}
-_MEANT = {
+_AS_IF_CUT = {" were cut to it": "truncate", " pieces of it": "split", " were left out": "drop"}  # how `as_if` ends
+_MEANT = {  # what a rule does to longer sequences, in words
     "split": "are split into pieces of {:,}",
     "truncate": "are cut to {:,} tokens",
     "drop": "of more than {:,} tokens are left out",
@@ -151,7 +151,8 @@ class PackedSequences(NamedTuple):
 
     Attributes:
         tokens: all of them.
-        sequences, counts: how many, and how many of each length; None where nothing tells them apart.
+        sequences: how many; None where nothing tells them apart.
+        counts: how many sequences have each length, from 0 on; None like these.
         contents: None if one side has no tokens, or nothing tells the sequences of the packs apart.
         last_labels: tokens that only the last label of a sequence, or of a row, has.
         by_token, first_other: as in `SourceComparison`.
@@ -173,7 +174,11 @@ class PackedSequences(NamedTuple):
 
 
 def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
-    """Return the packed sequences beside those of the source."""
+    """Compare the packed sequences with those of the source.
+
+    By their contents if both sides have tokens, else by how many sequences have each length; by the number of tokens
+    alone if nothing tells sequences apart.
+    """
     lengths = source.lengths
     packs = packed.contents
     by_token = packed.by_token
@@ -224,33 +229,36 @@ def _lost_and_added(source: ReadSource, packed: PackedSequences) -> tuple[int, i
     lost = by_token.lost.times - by_token.hidden
     if packed.contents is None:
         return lost, by_token.added.times
-    return lost, int(packed.contents.lengths().sum()) - source.lengths.num_tokens + lost  # what is padding is known
+    packed_tokens = int(packed.contents.lengths().sum())  # without padding, since the sequences are found
+    return lost, packed_tokens - source.lengths.num_tokens + lost
 
 
 def _repeats(source_tokens: np.ndarray, extra_tokens: np.ndarray) -> int:
-    """Count the packed sequences beyond those of the source whose tokens are in the source too."""
-    sorted_source = np.sort(source_tokens)
-    behind = np.searchsorted(sorted_source, extra_tokens, side="right")
-    return int(np.count_nonzero(behind > np.searchsorted(sorted_source, extra_tokens)))
+    """Count the packed sequences beyond those of the source whose tokens are in the source too.
+
+    Args:
+        source_tokens, extra_tokens: a number for the tokens of each sequence.
+    """
+    return int(np.count_nonzero(np.isin(extra_tokens, source_tokens)))
 
 
 def _as_if(counts_of_source: np.ndarray, counts_of_packs: np.ndarray, top: int) -> str:
-    """Name the rule that makes exactly the lengths of the packs of those of the source.
+    """Name the rule that makes exactly the lengths of the packs of those of the source; "" if none does.
 
     Args:
-        counts_of_source, counts_of_packs: how many sequences have each length.
+        counts_of_source, counts_of_packs: how many sequences have each length, from 0 on.
         top: the longest length in the packs.
     """
     if top < 1:
         return ""
     lengths = np.arange(len(counts_of_source))
-    over = counts_of_source * (lengths > top)
+    long_counts = counts_of_source * (lengths > top)
     short_counts = counts_of_source * (lengths <= top)
-    pieces = short_counts.copy()
-    np.add.at(pieces, lengths % top, over)
+    long_count = int(long_counts.sum())
+    pieces = short_counts.copy()  # how many pieces have each length, if longer sequences are split
+    np.add.at(pieces, lengths % top, long_counts)  # what is left at the end of each
     pieces[0] = 0
-    long_count = int(over.sum())
-    pieces[top] += int((over * (lengths // top)).sum())
+    pieces[top] += int((long_counts * (lengths // top)).sum())
     times = max(1, int(counts_of_packs.sum()) // int(counts_of_source.sum()))
     causes = {
         _NOTHING: counts_of_source,

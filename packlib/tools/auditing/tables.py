@@ -14,6 +14,7 @@ from packlib.lengths.own_files import json_rows, parquet_batches, parquet_file
 from packlib.tools.rows.row_sources import batches, of_rows, opened
 
 _ROWS = 4096  # of JSON lines that are read at once
+# the first bytes of files
 _PARQUET = b"PAR1"
 _ARROW_FILE = b"ARROW1"
 _ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -27,9 +28,10 @@ class Table(NamedTuple):
     Attributes:
         name: what errors call it.
         schema: its columns with their types.
-        num_rows: None where that takes reading it.
+        num_rows: None if it has to be read for that.
         read: reads the columns of these names, in batches.
-        path, needed: its file, and what that should be, in words; None for a data set.
+        path: of its file; None for a data set.
+        needed: what the file should be, in words.
     """
 
     name: str
@@ -41,7 +43,7 @@ class Table(NamedTuple):
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Let what is wrong with its content be one sentence that names the file."""
+        """Turn an error in the block into one sentence that names the file."""
         with nullcontext() if self.path is None else naming(self.path, self.needed), arrow_errors():
             yield
 
@@ -76,6 +78,7 @@ def tables_of(data: Any, needed: str) -> list[Table] | None:
 
 
 def _data_set(data: Any) -> Table:
+    """Return a `datasets.Dataset` as a table; without rows its columns have no type."""
     schema = (
         data.with_format("arrow")[:1].schema
         if data.num_rows
@@ -88,11 +91,10 @@ def _table(path: Path, needed: str) -> Table | None:
     """Return the table in a file, by its first bytes and its suffix; None if it is of another kind."""
     with naming(path, needed) as path:
         with path.open("rb") as file:
-            start, line = file.read(8), b""
-            if start.lstrip().startswith(b"{"):
-                line = start + file.readline()
+            start = file.read(8)
+            first_line = start + file.readline() if start.lstrip().startswith(b"{") else b""
         compression = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
-        is_lines = path.suffix.lower() in _LINES or line.rstrip().endswith(b"}")
+        is_lines = path.suffix.lower() in _LINES or first_line.rstrip().endswith(b"}")
         with arrow_errors():
             if start.startswith(_PARQUET):
                 table = _parquet(path)
@@ -106,6 +108,8 @@ def _table(path: Path, needed: str) -> Table | None:
 
 
 def _parquet(path: Path) -> Table:
+    """Return a file of Parquet as a table."""
+
     def read(names: list[str]) -> Iterator[pa.RecordBatch]:
         with parquet_file(path) as file:
             yield from parquet_batches(file, names)
@@ -115,6 +119,8 @@ def _parquet(path: Path) -> Table:
 
 
 def _arrow(path: Path) -> Table:
+    """Return a file of Arrow, or a stream of Arrow in a file, as a table."""
+
     def all_batches() -> Iterator[pa.RecordBatch]:
         with pa.memory_map(os.fspath(path)) as file:
             try:
@@ -136,6 +142,8 @@ def _arrow(path: Path) -> Table:
 
 
 def _json_lines(path: Path, compression: str | None) -> Table:
+    """Return a file of JSON lines as a table; its columns are those of the first rows."""
+
     def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
         with TextIOWrapper(pa.input_stream(os.fspath(path), compression), encoding="utf-8-sig") as file:
             yield from of_rows((row for _, row in json_rows(file)), _ROWS, names)

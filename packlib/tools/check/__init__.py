@@ -1,13 +1,23 @@
 """Does packing change what a model computes for a sequence? A model and a collator are asked by calls alone.
 
 Read first `checking.py`, `check_packing`: which questions are asked, and in which order. Each question is a function
-that gets a `CheckedBatch` and yields a `Finding` (`findings.py`): what was measured, and if the question failed, a
-cause and a remedy of `causes.csv`. A `CheckedBatch` (`collated_batch.py`) is the batch that the collator makes of a few
-sequences (`choosing.py`), with the model's outputs for the batch and for each sequence alone. `CalledModel`
-(`called_model.py`) calls the model, and `locating.py` finds the sequences in the batch by their tokens.
+that gets a `CheckedBatch` and yields a `Finding`: what was measured, and if the question failed, a cause and a remedy.
 
-- Does a sequence see another? `isolation` of `model_questions.py` asks; `CheckedBatch.own_leak` finds the leak, and
-  `diagnose_leak` of `causes.py` finds why.
+What happens when a model leaks, in the order in which a check goes through the files:
+
+1. `checking.py`: `check_packing` chooses a few sequences, and `_ask` asks all questions of their batch.
+2. `collated_batch.py`: a `CheckedBatch` calls the collator and the model. `own_moves` exchanges the tokens of one
+   sequence after another and compares outputs; `own_slopes` takes gradients. `own_leak` returns the strongest `Leak`.
+3. `causes.py`: `diagnose_leak` cuts attention and convolutions at the borders of sequences, and puts the batch right in
+   one way after another. What stops the leak is the cause.
+4. `model_questions.py`: `isolation` makes the `Finding` of leak and cause; their sentences are in `causes.csv`.
+
+Three more files do what their functions say, and need not be opened for that: `choosing.py` (`choose`: which few
+sequences), `locating.py` (`locate`: where each sequence is in the batch, found by its tokens) and `called_model.py`
+(`CalledModel`: calls the model, and records outputs, loss and parts).
+
+The other questions:
+
 - Are outputs the same as alone, are positions right, does padding count? `model_questions.py`.
 - Which labels does the loss ask for, and which mean is it? `loss_questions.py` asks; `slot_gradients.py` reads targets
   off gradients, and `weighing.py` finds what each sequence weighs. `asked_otherwise.py`, `labels_left_out.py` and
@@ -19,7 +29,8 @@ sequences (`choosing.py`), with the model's outputs for the batch and for each s
 - Do answers that share a prompt, or paths of a tree, see only what they should? `group_questions.py`,
   `tree_questions.py`.
 
-`check_targets.py` loads what the command names, and `places.py` says where code failed.
+`findings.py` has `Finding` and the report of all, `check_targets.py` loads what the command names, and `places.py` says
+in which line of whose code an error was raised.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,9 @@
-"""Do micro-batches add up to the update that they make together? What the optimizer applies is weighed."""
+"""Do micro-batches add up to the update that they make together? What the optimizer applies is weighed.
+
+The gradient of each micro-batch alone is computed first. Then the trainer's step is called, and what its optimizer
+applies is written as a weighted sum of these gradients, by least squares. Each weight should be the share of the
+micro-batch in the update; what no weights explain is the residual.
+"""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +32,10 @@ from packlib.tools.check.recorded_updates import (
 from packlib.tools.check.slot_gradients import Loss
 from packlib.tools.check.weighing import Weighing, amounts
 
-_CLOSE, _PURE = 0.005, 1e-3  # how near weights must be where what else is applied is less than this
-_NOISY = 0.3  # how far noise may move a weight
+_PURE = 1e-3  # a residual below this is rounding: then the update is nothing but a weighted sum
+_CLOSE = 0.005  # by which share weights of such an update may be off; those of others by `NEAR`
+_DIVIDED = 0.02  # by which share the loss of a model that divides by a count may be off
+_NOISY = 0.3  # by which share noise may change a weight
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
     "loss is not the model's (label smoothing): pass it as loss."
@@ -68,7 +75,7 @@ _UNSEEN = (
     "Its optimizer steps {unseen} that are neither parameters of model nor a copy of one, as where all are laid into "
     "one: what it applies is not seen."
 )
-_DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
+_DAMPING = 2.0**-12  # gradients times this are so small that no bound clips them
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,9 @@ class _Trial:
 
     Attributes:
         parts: the loss of each micro-batch.
-        parameters: those that are looked at.
-        parted: whether each rank gets one of the micro-batches.
-        still: whether the model is kept from training, in which it may draw noise.
+        parameters: those whose gradients are compared.
+        one_per_rank: whether each rank gets one of the micro-batches.
+        still: whether to keep the model from `train()`, since it may draw noise in training.
     """
 
     checked: CheckedBatch
@@ -87,26 +94,30 @@ class _Trial:
     step: Callable
     parts: Sequence[Loss]
     parameters: list[nn.Parameter]
-    parted: bool
+    one_per_rank: bool
     still: bool = False
 
     @property
     def constant(self) -> bool:
-        """Return True if a token weighs the same in each batch: then a scale that all have in common does no harm."""
+        """Return True if the loss is a sum, so that a token weighs the same in each batch.
+
+        Then a factor that all micro-batches have in common does no harm.
+        """
         return self.weighing.rule is not None and self.weighing.rule[0] == "constant"
 
     @property
     def tokens(self) -> list[int]:
+        """Count the tokens that each micro-batch predicts."""
         return [amounts(part, False)["tokens"] for part in self.parts]
 
     @property
     def own_batches(self) -> list[dict]:
         """The micro-batches, or that of this rank."""
         batches = [part.batch for part in self.parts]
-        return [batches[dist.get_rank()]] if self.parted else batches
+        return [batches[dist.get_rank()]] if self.one_per_rank else batches
 
     def update(self, damping: float = 1.0, times: int = 1) -> RecordedUpdate:
-        """Call the step with the micro-batches, each so many times."""
+        """Call the step with the micro-batches, all of them `times` times; return what was recorded."""
         return record_update(self.checked, self.parameters, self.own_batches * times, self.step, damping, self.still)
 
     def steps_with_more(self) -> bool:
@@ -117,7 +128,7 @@ class _Trial:
             return False
 
     def gradients(self) -> list[Tensor]:
-        """Compute the gradient of each micro-batch alone."""
+        """Compute the gradient of each micro-batch alone, each of shape (numbers,)."""
         gradients = [self.checked.called.parameter_slope(part.batch, self.parameters) for part in self.parts]
         if self.checked.called.share_rows:
             for gradient in gradients:
@@ -131,19 +142,21 @@ class _Measured:
     """The weight of each micro-batch in an update.
 
     Attributes:
-        update: what the step did.
-        gradients: of each micro-batch alone.
-        shares: what each should weigh.
-        delivered: what each weighs in what the backward passes gave.
-        applied: what the optimizer applied, before single values were clipped.
-        weights: what each micro-batch weighs in it.
-        evidence: what is said of it; each question adds what it saw.
+        update: what was recorded of the step.
+        gradients: of each micro-batch alone, each of shape (numbers,).
+        shares: what each micro-batch should weigh.
+        delivered_weights: what each weighs in the sum that the backward passes gave.
+        applied: the gradients that the optimizer applied, before single values were clipped; shape (numbers,).
+        weights: what each micro-batch weighs in `applied`.
+        residual: `applied` less the weighted sum of the gradients.
+        relative_residual: its size relative to that of `applied`.
+        evidence: what was measured, in sentences; each question adds its own.
     """
 
     update: RecordedUpdate
     gradients: list[Tensor]
     shares: Sequence[float]
-    delivered: np.ndarray
+    delivered_weights: np.ndarray
     applied: Tensor
     weights: np.ndarray
     evidence: str
@@ -152,14 +165,14 @@ class _Measured:
         self.set_applied(self.applied, self.weights)
 
     def set_applied(self, applied: Tensor, weights: np.ndarray) -> None:
-        """Take something for what was applied, and what micro-batches weigh in it."""
+        """Set what was applied, and what micro-batches weigh in it, and compute the residual."""
         self.applied, self.weights = applied, weights
-        self.rest = self.applied - torch.stack(self.gradients, 1) @ torch.from_numpy(self.weights)
-        self.relative_rest = self.relative(self.rest)
+        self.residual = self.applied - torch.stack(self.gradients, 1) @ torch.from_numpy(self.weights)
+        self.relative_residual = self.relative(self.residual)
 
     def are_right(self) -> bool:
-        """Return whether each micro-batch weighs what it should; to half a percent where nothing else is applied."""
-        tolerance = NEAR if self.relative_rest > _PURE else _CLOSE
+        """Return whether each micro-batch weighs what it should; to half a percent if the residual is rounding."""
+        tolerance = NEAR if self.relative_residual > _PURE else _CLOSE
         return np.allclose(self.weights, self.shares, rtol=tolerance)
 
     def relative(self, part: Tensor) -> float:
@@ -168,33 +181,37 @@ class _Measured:
 
 
 def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
-    """Ask whether two micro-batches of different sizes are added up to one mean, or at least two of one size."""
+    """Find out if a step adds up two micro-batches of different sizes to one mean, or at least two of the same size.
+
+    Args:
+        step: the trainer's step, as in `check_packing`; without it only the model is asked, if it divides by a count.
+    """
     question = "accumulation"
-    parts = [batch.loss for batch in weighing.batches[2:]]
-    parted = ranks() > 1 and not checked.called.share_rows
+    parts = [batch.loss for batch in weighing.smaller_batches]
+    one_per_rank = ranks() > 1 and not checked.called.share_rows
     if weighing.whole.loss.value is None or weighing.is_silent:
         yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches that has a gradient.")
         return
     if weighing.rule is None:
         yield Finding(question, INCONCLUSIVE, "What a micro-batch should weigh is not known: see mean.")
         return
-    if step is None and parted:
+    if step is None and one_per_rank:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
         return
-    if any(batch.is_silent for batch in weighing.batches[2:]):
+    if any(batch.is_silent for batch in weighing.smaller_batches):
         yield Finding(question, NOT_ASKED if step is None else INCONCLUSIVE, _NO_GRADIENT_ALONE)
         return
     if step is None:
         yield _given_the_count(checked, weighing, parts)
         return
-    if parted and ranks() > 2:
+    if one_per_rank and ranks() > 2:
         yield Finding(question, INCONCLUSIVE, f"There are two micro-batches, and {ranks()} ranks: take two.")
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
         yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
         return
-    trial = _Trial(checked, weighing, step, parts, parameters, parted)
+    trial = _Trial(checked, weighing, step, parts, parameters, one_per_rank)
     of_two_sizes = _weigh(trial)
     if of_two_sizes.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
         yield from _in_either_order(trial, of_two_sizes)
@@ -213,7 +230,7 @@ def _by_number(checked: CheckedBatch, weighing: Weighing) -> bool:
 
 
 def _of_one_size(checked: CheckedBatch) -> list[Loss]:
-    """Make two micro-batches of the same number of sequences, or groups: the short ones and the long ones."""
+    """Make two micro-batches of the same number of sequences, or groups: the long ones and the short ones."""
     tokens = {unit: sum(len(row["input_ids"]) for row in checked.of_units([unit])) for unit in set(checked.unit_of)}
     units = sorted(tokens, key=lambda unit: tokens[unit])
     half = len(units) // 2
@@ -224,15 +241,18 @@ def _of_one_size(checked: CheckedBatch) -> list[Loss]:
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
-    """Ask whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
+    """Find out if a model that gets the number of labels of the update divides by it, as transformers' Trainer expects.
+
+    The losses of its micro-batches are then their shares of the mean.
+    """
     count = torch.tensor(sum(amounts(part, False)["tokens"] for part in parts))
     evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
-    counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    counted = [checked.called.try_call({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if call is None or call.loss is None else float(call.loss.detach()) for call in counted]
     if None not in values and weighing.rule == ("token", False):
-        got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
-        if np.allclose(got, shares, rtol=0.02):
+        weights = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
+        if np.allclose(weights, shares, rtol=_DIVIDED):
             return Finding("accumulation", PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
         if "num_items_in_batch" in takes:
             return _failed(f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
@@ -240,6 +260,7 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
 
 
 def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
+    """Say how many tokens, sequences or groups each micro-batch has, whichever the mean is over."""
     name, by_labels = weighing.rule or ("token", False)
     noun = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
     counts = [str(amounts(part, by_labels)[noun]) for part in parts]
@@ -278,7 +299,7 @@ def _weigh(trial: _Trial) -> Finding:
 
 
 def _in_either_order(trial: _Trial, finding: Finding) -> Iterator[Finding]:
-    """Let an update pass if it is the same one where its micro-batches change places."""
+    """Yield the finding, or if it passed and the update changes with the order of micro-batches, one that failed."""
     if finding.verdict != PASSED or ranks() > 1:
         yield finding
         return
@@ -295,11 +316,11 @@ def _in_either_order(trial: _Trial, finding: Finding) -> Iterator[Finding]:
 
 
 def _measure(trial: _Trial, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
+    """Find what each micro-batch weighs in an update, before single values of it are clipped."""
     shares = trial.weighing.shares(trial.parts)
     largest = update.applied.abs().max()
-    clipped = torch.allclose(update.applied, update.delivered.clamp(-largest, largest), rtol=1e-4, atol=0)
-    # the sum is right or wrong before it is clipped
-    applied = update.delivered if clipped and largest > 0 else update.applied
+    are_values_clipped = torch.allclose(update.applied, update.delivered.clamp(-largest, largest), rtol=1e-4, atol=0)
+    applied = update.delivered if are_values_clipped and largest > 0 else update.applied
     weights = weights_in(applied, gradients)
     evidence += (
         f" In the step they weigh {weights[0]:.3g} and {weights[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
@@ -310,27 +331,31 @@ def _measure(trial: _Trial, gradients: list[Tensor], update: RecordedUpdate, evi
 
 
 def _fault_of_the_update(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer if the update is wrong whatever micro-batches weigh in it."""
+    """Answer if the update is wrong whatever micro-batches weigh in it, or cannot be seen; else None."""
     update, evidence = measured.update, measured.evidence
-    if not update.alike:
+    if not update.ranks_agree:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
-    if update.idle_copies and not update.steps and not update.unseen:
-        evidence += f" It steps {update.idle_copies} copies of parameters, of which none has a gradient."
+    if update.num_idle_copies and not update.steps and not update.num_unseen:
+        evidence += f" It steps {update.num_idle_copies} copies of parameters, of which none has a gradient."
         return _failed(evidence, "copy")
-    if not update.applied.any() and not update.steps and update.unseen:
-        unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
+    if update.trains_copy_alone():
+        return _failed(evidence, "copy alone")
+    if not update.applied.any() and not update.steps and update.num_unseen:
+        unseen = f"{update.num_unseen} {'tensor' if update.num_unseen == 1 else 'tensors'}"
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")
     if not update.applied.any():
         in_other_order = replace(trial, parts=trial.parts[::-1])
         skipped = ranks() == 1 and bool(in_other_order.update().applied.any())
         return _failed(evidence, "order" if skipped else "nothing")
-    if update.moved:
-        return _failed(f"{evidence} Other values had {update.moved} of {len(trial.parameters)} parameters.", "moved")
-    if update.drifted:
+    if update.num_moved:
+        return _failed(
+            f"{evidence} Other values had {update.num_moved} of {len(trial.parameters)} parameters.", "moved"
+        )
+    if update.num_drifted:
         of_all = len(frozen_parameters(trial.checked.called.module, trial.parameters))
-        evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
+        evidence += f" Other values had {update.num_drifted} of {of_all} frozen parameters in a later micro-batch."
         return _failed(evidence, "moved")
     return None
 
@@ -340,35 +365,41 @@ def _lost_gradients(trial: _Trial, measured: _Measured) -> Finding | None:
     update, count = measured.update, len(trial.parameters)
     if not update.steps:
         return None
-    least = 1e-6 * float(update.delivered.norm())
-    arrived = np.array([float(part.norm()) > least for part in _by_parameter(update.delivered, trial.parameters)])
+    rounding = 1e-6 * float(update.delivered.norm())
+    arrived = np.array([float(part.norm()) > rounding for part in _by_parameter(update.delivered, trial.parameters)])
     lost = arrived & ~_applied_to(update.applied, trial.parameters)
-    if (lost & update.held).any():
-        return _failed(measured.evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=count)
+    if (lost & update.in_an_optimizer).any():
+        return _failed(
+            measured.evidence, "lost gradients", count=int((lost & update.in_an_optimizer).sum()), of_all=count
+        )
     if not lost.any():
         return None
-    kept_parameters = [p for p, is_lost in zip(trial.parameters, lost, strict=True) if not is_lost]
-    # what the optimizers have is asked about all the same
-    of_kept = _weigh(replace(trial, parameters=kept_parameters))
-    if of_kept.verdict != PASSED:
-        return of_kept
+    other_parameters = [p for p, is_lost in zip(trial.parameters, lost, strict=True) if not is_lost]
+    # the update of the other parameters may be wrong as well
+    of_others = _weigh(replace(trial, parameters=other_parameters))
+    if of_others.verdict != PASSED:
+        return of_others
     unheld = f"No optimizer that steps has {lost.sum()} of {count} parameters that get gradients: {_UNHELD}"
-    return Finding("accumulation", INCONCLUSIVE, f"{of_kept.evidence} {unheld}")
+    return Finding("accumulation", INCONCLUSIVE, f"{of_others.evidence} {unheld}")
 
 
 def _loss_beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer by what micro-batches weigh through their scores and besides them, as by a router's loss."""
+    """Answer by what micro-batches weigh through their scores and besides them, if a part of the loss bypasses these.
+
+    Such a part is a router's loss. The update is then a sum of four gradients: two of each micro-batch.
+    """
     aside, pull = trial.weighing.whole.loss.aside, trial.weighing.whole.loss.pull
     if aside is None or pull is None or float(aside.norm()) < 1e-3 * float(pull.norm()):
         return None
     called = trial.checked.called
     if called.share_rows:
         return None
-    through = [called.parameter_slope(part.batch, trial.parameters, through=True) for part in trial.parts]
-    besides = [gradient - scores_part for gradient, scores_part in zip(measured.gradients, through, strict=True)]
+    through = [called.parameter_slope(part.batch, trial.parameters, through_scores=True) for part in trial.parts]
+    besides = [whole - through_scores for whole, through_scores in zip(measured.gradients, through, strict=True)]
     weights = weights_in(measured.update.delivered, [*through, *besides])
     explained = torch.stack([*through, *besides], 1) @ torch.from_numpy(weights)
-    if float((measured.update.delivered - explained).norm()) > 10 * trial.weighing.limit * float(explained.norm()):
+    residual = float((measured.update.delivered - explained).norm())
+    if residual > 10 * trial.weighing.limit * float(explained.norm()):
         return None
     of_scores, of_besides = weights[:2], weights[2:]
     measured.evidence += f" What does not pass through the scores weighs {of_besides[0]:.3g} and {of_besides[1]:.3g}."
@@ -380,11 +411,15 @@ def _loss_beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | Non
 
 
 def _noise_of_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
-    """If the step draws noise, answer that it hides the rest, or go on with the sum that it is added to.
+    """If the step draws noise, answer that it hides the rest; if it only adds noise to the sum, measure the sum.
 
-    What two calls with other random numbers have in common besides the sum is no noise.
+    The step is called with two states of random numbers. What both updates have in common besides the sum is no noise:
+    the step changes the sum as well. Residuals that are noise alone are almost at right angles.
+
+    Returns:
+        A finding, or None if the questions go on, with `measured` without the noise.
     """
-    if measured.relative_rest <= NEAR or ranks() > 1:
+    if measured.relative_residual <= NEAR or ranks() > 1:
         return None
     still = replace(trial, still=True)  # the noise of a model that trains is asked about next
     first_update = still.update()
@@ -392,10 +427,12 @@ def _noise_of_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
     share = measured.relative(first_update.applied - second_update.applied)
     if share <= NEAR or not (first_update.is_finite() and second_update.is_finite()):
         return None
-    first_rest = first_update.applied - first_update.delivered
-    second_rest = second_update.applied - second_update.delivered
-    by_chance = 2 * float(first_rest.norm() * second_rest.norm()) / len(first_rest) ** 0.5
-    if float(first_rest @ second_rest) + by_chance > (NEAR * float(first_update.delivered.norm())) ** 2:
+    first_residual = first_update.applied - first_update.delivered
+    second_residual = second_update.applied - second_update.delivered
+    product = float(first_residual @ second_residual)
+    # two standard deviations of the product, if both are noise
+    by_chance = 2 * float(first_residual.norm() * second_residual.norm()) / len(first_residual) ** 0.5
+    if product + by_chance > (NEAR * float(first_update.delivered.norm())) ** 2:
         return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_DRAWS.format(share=share)}")
     measured.evidence += f" {_ADDS_NOISE.format(share=share)}"
     measured.set_applied(first_update.delivered, weights_in(first_update.delivered, measured.gradients))
@@ -403,7 +440,7 @@ def _noise_of_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
 
 
 def _with_other_numbers(trial: _Trial) -> Callable:
-    """Return the step with other random numbers, so that noise which it draws is another one."""
+    """Return the step with another seed, so that it draws other noise."""
 
     def step(model: nn.Module, batches: list[dict]) -> None:
         trial.checked.called.reseed(1)
@@ -413,26 +450,27 @@ def _with_other_numbers(trial: _Trial) -> Callable:
 
 
 def _noise(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer with the model kept from training if noise drawn in training may be why the update is another one."""
-    if trial.still or (measured.relative_rest <= NEAR and measured.are_right()):
+    """If noise of the model in training may be why the update is wrong, answer with the model kept from training."""
+    if trial.still or (measured.relative_residual <= NEAR and measured.are_right()):
         return None
-    quiet = replace(trial, still=True).update().applied
-    if torch.equal(quiet, measured.update.applied):
+    applied_without_noise = replace(trial, still=True).update().applied
+    if torch.equal(applied_without_noise, measured.update.applied):
         return None
-    if not np.allclose(measured.weights, weights_in(quiet, measured.gradients), rtol=_NOISY):
+    if not np.allclose(measured.weights, weights_in(applied_without_noise, measured.gradients), rtol=_NOISY):
         return None
     of_still = _weigh(replace(trial, still=True))
     return replace(of_still, evidence=f"{of_still.evidence} The model was kept from training, where it draws noise.")
 
 
 def _changed_after_the_sum(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all, and for four.
+    """Answer if the update is no sum of the gradients, but the same for one micro-batch of all sequences, and for four.
 
     Then it is made of the sum, once, as where parts of a model are clipped apart, or of the sums at two places (SAM).
     """
-    times = max(1, round(float(sum(measured.delivered)) / sum(measured.shares)))
-    delivered_right = near(measured.delivered, times * np.array(measured.shares))
-    if measured.relative_rest <= NEAR or ranks() > 1 or not delivered_right:
+    # of each micro-batch; SAM makes two
+    backward_passes = max(1, round(float(sum(measured.delivered_weights)) / sum(measured.shares)))
+    delivered_right = near(measured.delivered_weights, backward_passes * np.array(measured.shares))
+    if measured.relative_residual <= NEAR or ranks() > 1 or not delivered_right:
         return None
     units = [unit for of_part in _units(trial) for unit in of_part]
     whole_loss = Loss(trial.checked, trial.checked.collate(trial.checked.of_units(units)))
@@ -444,7 +482,7 @@ def _changed_after_the_sum(trial: _Trial, measured: _Measured) -> Finding | None
     for parts in ways:
         try:
             update = replace(trial, parts=parts, step=_with_other_numbers(trial)).update()
-        except ValueError:  # it takes two
+        except ValueError:  # the step takes two micro-batches, and no other number
             return None
         if update.steps != 1:
             return None
@@ -457,8 +495,11 @@ def _changed_after_the_sum(trial: _Trial, measured: _Measured) -> Finding | None
 
 
 def _amplifying(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer if other rounding of gradients changes what is applied, and micro-batches weigh in it as they should."""
-    first_ratio, second_ratio = measured.weights / measured.delivered
+    """Answer that the result is inconclusive if a change of gradients by their rounding changes what is applied.
+
+    Only if micro-batches weigh in it in proportion to what was delivered; else the fault is found later.
+    """
+    first_ratio, second_ratio = measured.weights / measured.delivered_weights
     change = measured.relative(trial.update(NUDGE).applied - measured.applied)
     if change <= NEAR or not np.isclose(first_ratio, second_ratio, rtol=_NOISY):
         return None
@@ -466,31 +507,33 @@ def _amplifying(trial: _Trial, measured: _Measured) -> Finding | None:
 
 
 def _right_weights(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer if each micro-batch weighs what it should."""
+    """Answer if each micro-batch weighs what it should; else None."""
     if not measured.are_right():
         return None
     applied_to = _applied_to(measured.applied, trial.parameters)
     count = len(trial.parameters) - int(applied_to.sum())
     if count:
         measured.evidence += f" The optimizer applied nothing to {count} of {len(trial.parameters)} parameters."
-    numbers = np.repeat(applied_to, [sampled_numbers(p, None).numel() for p in trial.parameters])
-    if measured.relative(measured.rest[torch.from_numpy(numbers)]) > NEAR:
+    is_of_these = np.repeat(applied_to, [sampled_numbers(p, None).numel() for p in trial.parameters])  # by number
+    if measured.relative(measured.residual[torch.from_numpy(is_of_these)]) > NEAR:
         return _no_gradient_of_theirs(trial, measured)
     return _of_four(trial, measured.evidence)
 
 
 def _changed_before_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
-    """Answer if gradients were changed between backward passes and the optimizer, but for one clipping of all.
+    """Answer if gradients were changed between backward passes and the optimizer, unless all were clipped at once.
 
-    Clipping is told by gradients so small that no bound clips them; what micro-batches weigh then is what counts.
+    Clipping is known by a second update with gradients so small that no bound clips them. If they were clipped, the
+    questions go on with what micro-batches weigh in that update.
     """
-    weights, delivered = measured.weights, measured.delivered
+    weights, delivered = measured.weights, measured.delivered_weights
     if near(weights, delivered):
         return None
     measured.evidence += f" Backward passes gave {delivered[0]:.3g} and {delivered[1]:.3g}."
-    if abs(weights[0] / delivered[0]) < NEAR * abs(weights[1] / delivered[1]):
+    first_scale, second_scale = weights / delivered
+    if abs(first_scale) < NEAR * abs(second_scale):
         return _failed(measured.evidence, "cleared")
-    if measured.relative_rest > NEAR or not near(*(weights / delivered)):
+    if measured.relative_residual > NEAR or not near(first_scale, second_scale):
         return _failed(measured.evidence, "between")
     unclipped = trial.update(_DAMPING)
     ratio, unclipped_ratio = (
@@ -505,26 +548,31 @@ def _changed_before_the_step(trial: _Trial, measured: _Measured) -> Finding | No
 
 
 def _divided_by_a_count(trial: _Trial, scale: np.ndarray) -> bool:
-    """Return whether a trainer divides the gradients of a sum by the tokens, or the sequences, of the update."""
+    """Return whether `scale` divides by the tokens, or the sequences, of the update, as a trainer may divide a sum.
+
+    Args:
+        scale: of each micro-batch, its weight in what was applied over that in what was delivered.
+    """
     counts = [sum(amounts(part, False)[name] for part in trial.parts) for name in ("tokens", "sequences")]
     return any(near(scale * count, 1) for count in counts)
 
 
 def _other_weights(trial: _Trial, measured: _Measured) -> Finding:
-    """Answer by what micro-batches weigh, after all else was asked."""
+    """Answer by what micro-batches weigh, where no question before had an answer."""
     weights = measured.weights
     shares = measured.shares
     evidence = measured.evidence
-    if measured.relative_rest > NEAR:
+    if measured.relative_residual > NEAR:
         return _no_gradient_of_theirs(trial, measured)
     if measured.are_right() or (trial.constant and near(*weights)):
         return _of_four(trial, evidence)
     if _counts_all_labels(trial, measured):
         return _of_four(trial, f"{evidence} {_ALL_LABELS}")
-    if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not trial.constant:
-        if measured.relative_rest > trial.weighing.limit:  # more than a scale is other than it should be
+    factors = weights / np.array(shares)
+    if near(factors, [factors[0]] * 2) and not trial.constant:  # both are off by the same factor
+        if measured.relative_residual > trial.weighing.limit:  # the update is off by more than the factor
             return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
-        return _failed(evidence, "times", how=f"{weights[0] / shares[0]:.3g}")
+        return _failed(evidence, "times", how=f"{factors[0]:.3g}")
     name = _named_by(weights, trial.constant, trial.tokens)
     if name == "mean of means" and _by_number(trial.checked, trial.weighing):
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
@@ -532,9 +580,10 @@ def _other_weights(trial: _Trial, measured: _Measured) -> Finding:
 
 
 def _of_four(trial: _Trial, evidence: str) -> Finding:
-    """Let two micro-batches pass, if those in two parts each, four in all, do not weigh otherwise.
+    """Answer where two micro-batches weigh what they should: it passes, unless four micro-batches do not.
 
-    A step that takes no four, steps after two of them, or divides by 2 is one for two micro-batches: nothing is said.
+    Each of the two is cut in two for that. A step that refuses four, or whose optimizer steps more often then, is made
+    for two, and passes. So does one that is wrong by the same factor for all four, as where it divides by 2.
     """
     passed = Finding("accumulation", PASSED, evidence)
     four = _halved(trial)
@@ -544,26 +593,26 @@ def _of_four(trial: _Trial, evidence: str) -> Finding:
     gradients = trial.gradients()
     try:
         update = trial.update()
-    except ValueError:  # it takes two
+    except ValueError:  # the step takes two micro-batches, and no other number
         return passed
     if update.steps != 1 or not update.applied.any():
         return passed
     weights, delivered = weights_in(update.applied, gradients), weights_in(update.delivered, gradients)
     explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
-    relative_rest = float((update.applied - explained).norm() / update.applied.norm())
+    relative_residual = float((update.applied - explained).norm() / update.applied.norm())
     shares = np.array(trial.weighing.shares(four))
-    if relative_rest > NEAR or all_near(weights / (np.ones(4) if trial.constant else shares)):
+    if relative_residual > NEAR or all_near(weights / (np.ones(4) if trial.constant else shares)):
         return passed
     weigh, right = (", ".join(f"{x:.3g}" for x in values) for values in (weights, shares))
     evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
-    survives = np.abs(weights / delivered)
-    if bool((survives[:2] < NEAR * survives[-1]).any()):
+    applied_share = np.abs(weights / delivered)
+    if bool((applied_share[:2] < NEAR * applied_share[-1]).any()):  # an early one is lost, and the last one is not
         return _failed(evidence, "cleared")
     return _failed(evidence, _named_by(weights, trial.constant, trial.tokens))
 
 
 def _halved(trial: _Trial) -> list[Loss]:
-    """Cut each of two micro-batches in two; none if there is nothing to cut, or each rank has its own."""
+    """Cut each of two micro-batches in two, and return all four; [] if one has no two units, or with several ranks."""
     checked = trial.checked
     units = _units(trial)
     if ranks() > 1 or min(map(len, units)) < 2:
@@ -578,7 +627,7 @@ def _halved(trial: _Trial) -> list[Loss]:
 
 
 def _units(trial: _Trial) -> list[list[int]]:
-    """Return the sequences, or groups of them, of each micro-batch."""
+    """Return the numbers of the units (sequences, or groups of them) of each micro-batch."""
     unit_of = trial.checked.unit_of
     return [list(dict.fromkeys(unit_of[piece.sequence] for piece in part.pieces)) for part in trial.parts]
 
@@ -594,9 +643,9 @@ def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
 
 
 def _counts_all_labels(trial: _Trial, measured: _Measured) -> bool:
-    """Return whether what a trainer divides by has the labels of first tokens, too, as transformers' Trainer counts.
+    """Return whether the trainer divides by all labels, also those of first tokens, as transformers' Trainer does.
 
-    That scales the update by up to a twentieth, as a slightly other rate would; more of it is a fault.
+    The update is then smaller by up to a twentieth, as by a slightly lower learning rate; if it is more, it is a fault.
     """
     batch_labels = [part.batch.get("labels") for part in trial.parts]
     all_labels = sum(int((labels != IGNORED).sum()) for labels in batch_labels if isinstance(labels, Tensor))
@@ -605,9 +654,10 @@ def _counts_all_labels(trial: _Trial, measured: _Measured) -> bool:
 
 
 def _no_gradient_of_theirs(trial: _Trial, measured: _Measured) -> Finding:
-    """Answer where the update holds more than gradients of micro-batches: failed if that of one micro-batch does not.
+    """Answer where the update holds more than gradients of micro-batches.
 
-    Then a part of the loss is divided by what each micro-batch has, as where label smoothing stays a mean of its own.
+    It failed if the update of one micro-batch of all sequences is its gradient: then a part of the loss is divided by
+    what each micro-batch has, as where label smoothing stays a mean of its own. Else it is inconclusive.
     """
     inconclusive = Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_NO_GRADIENT}")
     if ranks() > 1:
@@ -616,7 +666,7 @@ def _no_gradient_of_theirs(trial: _Trial, measured: _Measured) -> Finding:
     single_trial = replace(trial, parts=[Loss(trial.checked, trial.checked.collate(trial.checked.of_units(units)))])
     try:
         update = single_trial.update()
-    except ValueError:  # it takes two
+    except ValueError:  # the step takes two micro-batches, and no other number
         return inconclusive
     gradient = single_trial.gradients()[0]
     is_its_gradient = float((update.applied - gradient).norm()) < _CLOSE * float(gradient.norm())
@@ -627,6 +677,12 @@ def _no_gradient_of_theirs(trial: _Trial, measured: _Measured) -> Finding:
 
 
 def _named_by(weights: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    """Name the row of causes.csv for wrong weights of micro-batches.
+
+    Args:
+        constant: whether the loss is a sum, of which a mean weighs tokens by the size of their micro-batch.
+        tokens: how many each micro-batch predicts.
+    """
     if min(abs(weights)) < NEAR * max(abs(weights)):
         return "left out"
     if all_near(weights * tokens if constant else weights):

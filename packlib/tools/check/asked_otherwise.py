@@ -1,4 +1,7 @@
-"""What asks something else of a sequence in a pack than alone, where the model gives it the same in both."""
+"""Why a loss asks something else of a sequence in a pack than alone, though its outputs are the same in both.
+
+The parts of the model that do not learn (a teacher, a reference) and the columns of the data are looked at.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +29,9 @@ def why_asked_otherwise(checked: CheckedBatch) -> tuple[str, dict[str, object]]:
 
 
 def _frozen_part_apart(checked: CheckedBatch) -> str:
-    """Return the name of a part that does not learn, and gives a sequence other outputs in the pack than alone.
+    """Return the name of a frozen part, such as a teacher, that gives a sequence other outputs in the pack than alone.
 
-    Such is a teacher or a reference, whose outputs are not those of the model.
+    "" if there is none.
     """
     module = checked.called.module
     frozen = list[tuple[str, nn.Module]]()
@@ -45,19 +48,21 @@ def _frozen_part_apart(checked: CheckedBatch) -> str:
             continue
         unpacked_outputs = _outputs(checked, frozen, unpacked.batch)
         for name in packed_outputs.keys() & unpacked_outputs.keys():
-            packed_part, unpacked_part = packed_outputs[name][piece.slots], unpacked_outputs[name][unpacked.slots]
-            if packed_part.shape == unpacked_part.shape and float(
-                (packed_part - unpacked_part).norm()
-            ) > checked.limit * float(unpacked_part.norm()):
+            packed_part = packed_outputs[name][piece.slots]
+            unpacked_part = unpacked_outputs[name][unpacked.slots]
+            if packed_part.shape != unpacked_part.shape:
+                continue
+            distance = float((packed_part - unpacked_part).norm())
+            if distance > checked.limit * float(unpacked_part.norm()):
                 return name
     return ""
 
 
 def _outputs(checked: CheckedBatch, parts: list[tuple[str, nn.Module]], batch: dict) -> dict[str, Tensor]:
-    """Call the model, and return the outputs of some parts by slot."""
+    """Call the model, and return the outputs of some parts by their names, each of shape (N, width)."""
     outputs_by_part = dict[str, Tensor]()
     with _watched(parts, batch, outputs_by_part):
-        checked.called.runs(batch)
+        checked.called.try_call(batch)
     return outputs_by_part
 
 
@@ -91,13 +96,22 @@ def misplaced_column(checked: CheckedBatch) -> dict[str, object] | None:
             continue
         flat = value.flatten().double().cpu().numpy()
         for slots in (1, -1):
-            if all(_lies(flat, checked, name, slots)) and not all(_lies(flat, checked, name, 0)):
+            is_shifted = all(_is_shifted_by(slots, flat, checked, name))
+            is_in_place = all(_is_shifted_by(0, flat, checked, name))
+            if is_shifted and not is_in_place:
                 return {"name": name, "slots": f"{slots:+d}"}
     return None
 
 
-def _lies(values: np.ndarray, checked: CheckedBatch, name: str, slots: int) -> Iterator[bool]:
-    """Say of each piece whether the values of its column lie so many slots behind its tokens, but for its ends."""
+def _is_shifted_by(slots: int, values: np.ndarray, checked: CheckedBatch, name: str) -> Iterator[bool]:
+    """Say of each piece whether the values of a column are so many slots (-1, 0 or 1) behind its tokens.
+
+    The value that is shifted out of the piece is not compared.
+
+    Args:
+        values: the field of the batch, by slot.
+        name: of the column.
+    """
     for piece in checked.pieces:
         row = checked.sequences[piece.sequence]
         if name not in row or np.shape(row[name]) != np.shape(row["input_ids"]):
@@ -105,6 +119,8 @@ def _lies(values: np.ndarray, checked: CheckedBatch, name: str, slots: int) -> I
             continue
         column = np.asarray(row[name], dtype=float)[piece.offsets]
         values_there = values[piece.slots]
-        if slots:
-            column, values_there = (column[:-1], values_there[1:]) if slots > 0 else (column[1:], values_there[:-1])
+        if slots > 0:
+            column, values_there = column[:-1], values_there[1:]
+        elif slots < 0:
+            column, values_there = column[1:], values_there[:-1]
         yield bool(np.allclose(column, values_there, rtol=1e-4))

@@ -18,9 +18,10 @@ from packlib.arguments import listed, one_line, shown
 from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
-_SAMPLED = 1 << 14  # numbers of each parameter that are looked at
+_SAMPLED = 1 << 14  # about how many numbers of each parameter are compared
+_SMALL = 10**7  # parameters: several threads compute a smaller model no faster, they wait for one another
 _WINDOWS = "sliding_window", "local_attention", "attention_chunk_size", "window_size"  # of transformers' configs
-_DISTURBED = 3.0  # the size of noise that lets a model say something else, relative to what it says
+_DISTURBED = 3.0  # noise that changes what a model says, relative to the spread of what it is added to
 EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
 
 
@@ -35,15 +36,17 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """Record of one call of the model; N slots.
+    """Record of one call of the model with a batch of N slots.
 
     Attributes:
         outputs: shape (N, width), one row a slot: logits, or hidden states.
         loss: scalar, or None.
-        scores: shape (M, vocabulary), the logits that the loss is made of, and `score_slots`, shape (M,), their slots.
-        embeddings: what the tokens became before anything else happened to them.
-        rounding: the largest relative error of a number, of the formats that parts of the model computed in.
-        parts: (part of the model, its input, its output), as they ended, of those that have numbers for each slot.
+        scores: the logits that the loss is made of, shape (…, vocabulary), M rows of them.
+        score_slots: the slot of each row of scores, shape (M,): all N slots, or those of the predicted tokens alone.
+        embeddings: outputs of the parts that read token ids. Gradients end at them if the call detached them.
+        rounding: the largest relative rounding error of a number, of all formats that parts of the model computed in.
+        parts: (part of the model, its input, its output) in the order in which parts ended, of those whose input and
+            output have numbers for each slot.
     """
 
     outputs: Tensor
@@ -57,7 +60,8 @@ class ModelCall:
     def slope(self) -> tuple[Tensor, Tensor] | None:
         """Return the scores that the loss is made of, and its gradient with respect to them; None if there are none.
 
-        The scores that a model returns may be a copy of those.
+        The scores that a model returns may be a copy, through which no gradient passes. Then the last part of the model
+        with equal outputs has the original.
         """
         if self.loss is None or not self.loss.requires_grad:
             return None
@@ -74,11 +78,22 @@ class ModelCall:
 
 
 class CalledModel:
-    """A model that is only called. Its mode and the state of random numbers are put back at the end.
+    """A model that is only called. `mode` puts its mode and the state of random numbers back.
 
     Args:
+        model, loss: as in `check_packing`.
         share_rows: whether each row lies on all ranks, which then call the model together, each with the whole batch.
         keep: tokens that are never changed, besides the placeholders of images that the model's config names.
+
+    Attributes:
+        outer: the model as it was given. A step gets this one, which may add up gradients over ranks.
+        model: the model without DistributedDataParallel.
+        module: the same, or an empty module if the model is a plain function.
+        trains: whether the model was given in training mode.
+        keep: all tokens that are never changed, sorted.
+        ends: tokens that begin or end sequences, by which the model tells them apart; set by `CheckedBatch.own_moves`.
+        first_batch: the first batch that the model took; None before.
+        compiled: whether a part of the model is compiled.
     """
 
     def __init__(
@@ -89,15 +104,15 @@ class CalledModel:
                 raise TypeError(f"{name} must be a {name}, not the class {function.__name__}: make one of it.")
             if not callable(function) and (name == "model" or function is not None):
                 raise TypeError(f"{name} must be callable, not {shown(function)}.")
-        self.first_batch: dict[str, Any] | None = None  # that the model took
+        self.first_batch: dict[str, Any] | None = None
         self.share_rows = share_rows and ranks() > 1
-        self.outer = model  # for a step, which needs what adds up the gradients of ranks
+        self.outer = model
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self.model, self.loss = model, loss
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
         self.keep = sorted({*keep, *placeholders(self.module)})
-        self.ends: list[int] = []  # tokens that begin or end sequences, by which the model tells them apart
+        self.ends: list[int] = []
         self.device = next((p.device for p in self.module.parameters()), None)
         if any(p.is_meta for p in self.module.parameters()):
             raise ValueError(
@@ -110,10 +125,12 @@ class CalledModel:
     def mode(self, train: bool) -> Iterator[None]:
         """Train or evaluate the model in the block, with random numbers of the check's own."""
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
-        states = random.getstate(), np.random.get_state()  # noqa: NPY002
-        threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
+        python_state = random.getstate()
+        numpy_state = np.random.get_state()  # noqa: NPY002
+        threads = torch.get_num_threads()
+        is_small = sum(p.numel() for p in self.module.parameters()) < _SMALL
         try:
-            torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
+            torch.set_num_threads(1 if is_small else threads)
             # compiled code runs as it is written: each shape, and each hook of a call, would be a graph of its own
             eager = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
             with keeping_modes(self.module), torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
@@ -123,8 +140,8 @@ class CalledModel:
             for buffer, value in buffers:
                 buffer.copy_(value)
             torch.set_num_threads(threads)
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)  # noqa: NPY002
 
     def reseed(self, seed: int = 0) -> None:
         """Set the seed of all random numbers."""
@@ -142,12 +159,13 @@ class CalledModel:
 
     def kinds(self, ids: Tensor) -> Tensor:
         """Mark placeholders of images with 1, of videos with 2, all else with 0, as processors of transformers do."""
-        config, marks = getattr(self.module, "config", None), torch.zeros_like(ids)
+        config = getattr(self.module, "config", None)
+        marks = torch.zeros_like(ids)
         for kind, name in enumerate(("image_token_id", "video_token_id"), start=1):
-            marks[ids == getattr(config, name, -1)] = kind
+            marks[ids == getattr(config, name, -1)] = kind  # -1 is no token
         return marks
 
-    def runs(self, batch: Mapping[str, Any], reseed: bool = True) -> ModelCall | None:
+    def try_call(self, batch: Mapping[str, Any], reseed: bool = True) -> ModelCall | None:
         """Call the model as `__call__` does; None if it refuses such a batch."""
         try:
             return self(batch, reseed=reseed)
@@ -155,18 +173,19 @@ class CalledModel:
             return None
 
     def parameter_slope(
-        self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter], through: bool = False
+        self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter], through_scores: bool = False
     ) -> Tensor:
         """Compute the loss's gradient with respect to some numbers of each parameter; float64, shape (numbers,).
 
         Args:
-            through: of the part alone that passes through the scores.
+            through_scores: whether to leave out what does not pass through the scores, such as a router's loss.
         """
-        call = self(batch, as_it_is=True)
+        call = self(batch, detach_embeddings=False)
         loss = call.loss
-        if through and (slope_of_scores := call.slope()) is not None:
-            loss = (slope_of_scores[0] * slope_of_scores[1].detach()).sum()
-        if any(isinstance(p, DTensor) for p in parameters):  # of a sharded model, whose gradients arrive at the end
+        if through_scores and (slope_of_scores := call.slope()) is not None:
+            scores, slope = slope_of_scores
+            loss = (scores * slope.detach()).sum()  # its gradient with respect to the scores is that of the loss
+        if any(isinstance(p, DTensor) for p in parameters):  # a sharded model sums gradients in backward alone
             kept_gradients = [(p, p.grad) for p in parameters]
             for p in parameters:
                 p.grad = None
@@ -185,20 +204,27 @@ class CalledModel:
         return gradient
 
     def from_scores(self, batch: Mapping[str, Any], width: int) -> ModelCall:
-        """Call the model so that gradients end at scores of this width, and nothing before them is kept in memory."""
+        """Call the model so that gradients end at the scores, and nothing before them is kept in memory.
+
+        Args:
+            width: of the scores, by which the part of the model that makes them is known.
+        """
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         try:
             for p in parameters:
                 p.requires_grad_(False)
-            return self(batch, as_it_is=True, width=width)
+            return self(batch, detach_embeddings=False, score_width=width)
         finally:
             for p in parameters:
                 p.requires_grad_()
 
     def disturbed(self, batch: Mapping[str, Any], width: int, seed: int) -> ModelCall:
-        """Call the model so that it says something else: embeddings and scores of this width have noise.
+        """Call the model so that it says something else: its embeddings and its scores get noise.
 
         Seeds take turns: much noise; another sign, so that what is likely becomes unlikely; and all nearly alike.
+
+        Args:
+            width: of the scores, by which the part of the model that makes them is known.
         """
         draw = torch.Generator().manual_seed(seed)
 
@@ -207,11 +233,13 @@ class CalledModel:
                 return None
             inputs = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
             by_token = by_slot(output, batch["input_ids"])
-            scores = by_token is not None and by_token.shape[1] == width
-            if not scores and not _reads(batch["input_ids"], inputs):
+            are_scores = by_token is not None and by_token.shape[1] == width
+            are_embeddings = _reads(batch["input_ids"], inputs)
+            if not are_scores and not are_embeddings:
                 return None
             noise = output.detach().std() * torch.randn(output.shape, generator=draw).to(output)
-            return (output + _DISTURBED * noise, noise - output, 0.1 * (output + noise))[seed % 3]
+            ways = output + _DISTURBED * noise, noise - output, 0.1 * (output + noise)
+            return ways[seed % len(ways)]
 
         handle = nn.modules.module.register_module_forward_hook(disturb, with_kwargs=True)
         try:
@@ -220,43 +248,22 @@ class CalledModel:
             handle.remove()
 
     def __call__(
-        self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False, width: int = 0
+        self, batch: Mapping[str, Any], reseed: bool = True, detach_embeddings: bool = True, score_width: int = 0
     ) -> ModelCall:
-        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`.
+        """Call the model with a copy of `batch`.
 
         Args:
-            width: of scores for each slot that gradients end at, too.
+            reseed: whether to set the seed of random numbers before.
+            detach_embeddings: whether embeddings are leaves of the graph: gradients reach them and go no further.
+            score_width: if not 0, scores of this width for each slot are leaves as well.
         """
         if reseed:
             self.reseed()
         batch = {
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
-        ids = batch["input_ids"]
-        embeddings = list[Tensor]()
-        parts = list[tuple[nn.Module, Tensor, Tensor]]()
-        kinds = set[torch.dtype]()
-
-        def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
-            inputs = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
-            first_output = output[0] if isinstance(output, tuple | list) and output else output
-            if not isinstance(first_output, Tensor) or not first_output.is_floating_point():
-                return None
-            kinds.add(first_output.dtype)
-            if _reads(ids, inputs) and first_output is output and not any(module.children()) and not as_it_is:
-                embeddings.append(first_output.detach().requires_grad_())  # frozen weights have gradients here too
-                return embeddings[-1]
-            if width and first_output is output and not any(module.children()):
-                by_token = by_slot(first_output, ids)
-                if by_token is not None and by_token.shape[1] == width:
-                    return first_output.detach().requires_grad_()
-            slot_input = next((x for x in inputs if x.requires_grad and by_slot(x, ids) is not None), None)
-            has_slot_output = by_slot(first_output, ids) is not None
-            if slot_input is not None and slot_input is not first_output and has_slot_output:
-                parts.append((module, slot_input, first_output))
-            return None
-
-        handle = nn.modules.module.register_module_forward_hook(watch, with_kwargs=True)
+        watch = _Watch(batch["input_ids"], detach_embeddings, score_width)
+        handle = nn.modules.module.register_module_forward_hook(watch.part_ended, with_kwargs=True)
         try:
             output = self.model(**batch)
         except Exception as error:
@@ -265,12 +272,13 @@ class CalledModel:
             handle.remove()
         self.first_batch = self.first_batch or batch
         outputs, loss, scores, score_slots = self._read(output, batch)
-        rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return ModelCall(outputs, loss, scores, score_slots, embeddings, rounding, parts)
+        rounding = max(torch.finfo(dtype).eps for dtype in (*watch.dtypes, outputs.dtype))
+        return ModelCall(outputs, loss, scores, score_slots, watch.embeddings, rounding, watch.parts)
 
     def _why_refused(self, batch: dict[str, Any]) -> str:
-        """Say what the model does not take, and what to do."""
-        ids, shape = batch["input_ids"], tuple(batch["input_ids"].shape)
+        """Say what the model does not take, and what to do, in a sentence without its full stop."""
+        ids = batch["input_ids"]
+        shape = tuple(ids.shape)
         size = getattr(getattr(self.module, "config", None), "vocab_size", None)
         if isinstance(size, int) and int(ids.max()) >= size:
             return f"input_ids hold the token {int(ids.max())}, and the model's vocabulary has {size}"
@@ -295,7 +303,10 @@ class CalledModel:
         )
 
     def refuse_parts(self, call: ModelCall) -> None:
-        """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
+        """Raise a ValueError if ranks that share rows have other outputs or losses.
+
+        The check decides by them what to ask next, and that must be the same on all ranks.
+        """
         if not self.share_rows:
             return
         for name, value in (("outputs", call.outputs), ("loss", call.loss)):
@@ -309,18 +320,41 @@ class CalledModel:
                 )
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-        ids, fields = batch["input_ids"], tensors(output)
-        floats = {name: value for name, value in fields.items() if value.is_floating_point()}
-        rows = {name: x for name, x in floats.items() if x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape}
-        if not rows:
-            returned = ", ".join(f"{name} {tuple(value.shape)}" for name, value in fields.items()) or _kinds(output)
-            expected = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
-            longer = [x.shape[ids.dim() - 1] - ids.shape[-1] for x in floats.values()
-                      if x.dim() > ids.dim() and x.shape[: ids.dim() - 1] == ids.shape[:-1]]  # fmt: skip
-            prompt = "slots more, as a soft prompt (prompt tuning) puts before each row, and not before each sequence"
-            surplus = f": {longer[0]} {prompt}" if longer and longer[0] > 0 else ""
-            raise ValueError(f"model must return numbers for each token, such as {expected}, not {returned}{surplus}.")
-        name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
+        """Return the `outputs`, `loss`, `scores` and `score_slots` of a `ModelCall`."""
+        ids = batch["input_ids"]
+        fields = tensors(output)
+        by_token = {
+            name: x
+            for name, x in fields.items()
+            if x.is_floating_point() and x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape
+        }
+        if not by_token:
+            raise self._nothing_by_token(output, ids)
+        loss = self._loss_of(output, batch)
+        name = "logits" if "logits" in by_token else max(by_token, key=lambda name: by_token[name].shape[-1])
+        outputs = by_token[name].flatten(0, ids.dim() - 1).flatten(1)
+        if {"token_positions", "token_logits"} <= set(fields):  # logits of the predicted tokens alone
+            return outputs, loss, fields["token_logits"], fields["token_positions"]
+        return outputs, loss, by_token[name], torch.arange(len(outputs))
+
+    def _nothing_by_token(self, output: Any, ids: Tensor) -> ValueError:
+        """Return the error for an output that has no numbers for each token."""
+        fields = tensors(output)
+        returned = ", ".join(f"{name} {tuple(value.shape)}" for name, value in fields.items()) or _kinds(output)
+        expected = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
+        slots_axis = ids.dim() - 1
+        extra_slots = [
+            x.shape[slots_axis] - ids.shape[-1]
+            for x in fields.values()
+            if x.is_floating_point() and x.dim() > ids.dim() and x.shape[:slots_axis] == ids.shape[:-1]
+        ]
+        prompt = "slots more, as a soft prompt (prompt tuning) puts before each row, and not before each sequence"
+        surplus = f": {extra_slots[0]} {prompt}" if extra_slots and extra_slots[0] > 0 else ""
+        return ValueError(f"model must return numbers for each token, such as {expected}, not {returned}{surplus}.")
+
+    def _loss_of(self, output: Any, batch: dict) -> Tensor | None:
+        """Return the loss, a scalar: that of the caller's function, or else what the model returns; None if nothing."""
+        floats = {name: value for name, value in tensors(output).items() if value.is_floating_point()}
         loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
         if self.loss is not None:
             try:
@@ -338,11 +372,47 @@ class CalledModel:
             raise ValueError(
                 f"loss must be one number, not a tensor of the shape {tuple(loss.shape)}: add it up, as a trainer does."
             )
-        loss = None if loss is None else loss.reshape(())
-        outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
-        if {"token_positions", "token_logits"} <= set(fields):  # logits of the predicted tokens alone
-            return outputs, loss, fields["token_logits"], fields["token_positions"]
-        return outputs, loss, rows[name], torch.arange(len(outputs))
+        return None if loss is None else loss.reshape(())
+
+
+class _Watch:
+    """What a hook writes down of the parts of a model while it is called.
+
+    Args:
+        ids: the tokens that the model is called with.
+        detach_embeddings, score_width: as in `CalledModel.__call__`.
+
+    Attributes:
+        embeddings, parts: as in `ModelCall`.
+        dtypes: the formats of the outputs of parts.
+    """
+
+    def __init__(self, ids: Tensor, detach_embeddings: bool, score_width: int) -> None:
+        self.ids = ids
+        self.detach_embeddings = detach_embeddings
+        self.score_width = score_width
+        self.embeddings = list[Tensor]()
+        self.parts = list[tuple[nn.Module, Tensor, Tensor]]()
+        self.dtypes = set[torch.dtype]()
+
+    def part_ended(self, module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
+        """Write down a part that has ended; return the output that takes the place of its own, or None."""
+        inputs = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
+        first_output = output[0] if isinstance(output, tuple | list) and output else output
+        if not isinstance(first_output, Tensor) or not first_output.is_floating_point():
+            return None
+        self.dtypes.add(first_output.dtype)
+        by_token = by_slot(first_output, self.ids)
+        is_innermost = first_output is output and not any(module.children())
+        if is_innermost and self.detach_embeddings and _reads(self.ids, inputs):
+            self.embeddings.append(first_output.detach().requires_grad_())  # frozen weights have gradients here too
+            return self.embeddings[-1]
+        if is_innermost and self.score_width and by_token is not None and by_token.shape[1] == self.score_width:
+            return first_output.detach().requires_grad_()
+        slot_input = next((x for x in inputs if x.requires_grad and by_slot(x, self.ids) is not None), None)
+        if slot_input is not None and slot_input is not first_output and by_token is not None:
+            self.parts.append((module, slot_input, first_output))
+        return None
 
 
 @contextmanager
@@ -367,7 +437,7 @@ def tensors(output: Any) -> dict[str, Tensor]:
 
 
 def _reads(ids: Tensor, inputs: Sequence[Tensor]) -> bool:
-    """Return whether a part of a model is given these tokens."""
+    """Return whether one of the inputs of a part of a model is these tokens, in whatever shape."""
     return any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in inputs)
 
 
@@ -400,15 +470,20 @@ def sampled_numbers(parameter: Tensor, gradient: Tensor | None) -> Tensor:
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
-    """Return the numbers that `values` has for each slot, shape (N, …); None if it has none."""
-    rows, width = ids.numel() // ids.shape[-1], ids.shape[-1]
+    """Return the numbers that `values` has for each slot, shape (N, width); None if it has none.
+
+    For ids of shape (2, 5), values of shape (2, 5, 8), (10, 8), or (2, 8, 5) with channels first all give (10, 8).
+    """
+    width = ids.shape[-1]
+    rows = ids.numel() // width
     if not values.is_floating_point() or values.dim() < 2:
         return None
     if tuple(values.shape[:2]) == (rows, width):
         return values.reshape(rows * width, -1)
     if values.shape[0] == rows * width:
         return values.flatten(1)
-    if values.dim() == 3 and values.shape[0] == rows and width <= values.shape[2] < 2 * width:  # channels first
+    # channels first; a convolution's padding may be behind the slots
+    if values.dim() == 3 and values.shape[0] == rows and width <= values.shape[2] < 2 * width:
         return values[..., :width].transpose(1, 2).flatten(0, 1)
     return None
 
@@ -416,9 +491,17 @@ def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
 def gradients(
     called: CalledModel, outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]
 ) -> Tensor | None:
-    """Measure how much the outputs at each target depend on each slot; (targets, N), None without a graph.
+    """Measure how much outputs depend on each slot, by norms of gradients.
 
-    Outputs are weighted at random: the plain sum of a normalized row is constant.
+    Outputs are weighted at random and summed: the plain sum of a normalized row is constant.
+
+    Args:
+        outputs: shape (N, width).
+        inputs: the tensors with numbers for each slot that gradients are taken with respect to.
+        targets: groups of slots, such as those of each sequence, whose outputs are summed.
+
+    Returns:
+        Shape (targets, N); None if no gradient reaches the inputs.
     """
     if not inputs or not outputs.requires_grad:
         return None
@@ -454,7 +537,7 @@ def innermost_leak(
     innermost = ""
     most_pairs = 0.0
     reach = 0
-    foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
+    foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)  # sequence × slot
     for part, part_input, part_output in called(batch).parts:
         path, outputs = paths.get(part, ""), by_slot(part_output, ids)
         is_outside = innermost.startswith(f"{path}.")

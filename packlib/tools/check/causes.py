@@ -20,8 +20,9 @@ from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
 _FAINT = 1e-3  # a gradient, relative to the largest: what is seen so little was meant to be hidden
+_CLEARLY = 1e3  # times the limit of moves: a gradient above it would move outputs, if the backward pass were right
 _GRAM = 3  # tokens that an n-gram reads before its last one, at most
-_NO_MASK = "none", "run on", "ones", "mask", "attention"
+_NO_MASK = "none", "run on", "ones", "mask", "attention"  # causes by which no mask keeps sequences apart
 
 
 class Cut(TorchDispatchMode):
@@ -34,6 +35,8 @@ class Cut(TorchDispatchMode):
         operations: "attention", "convolution", or both.
 
     Attributes:
+        is_foreign: shape (rows, T, T), whether two slots of a row belong to different pieces.
+        hold_tokens: shape (rows, T, T), whether both slots belong to pieces, and none to padding.
         kernel: how many slots a convolution that was cut reaches back.
         seen_pairs: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has
             any.
@@ -42,21 +45,22 @@ class Cut(TorchDispatchMode):
     def __init__(self, owner: np.ndarray, operations: str) -> None:
         super().__init__()
         self.owner, self.operations = torch.from_numpy(owner), operations
-        self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
-        self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
-        self.seen_pairs, self.kernel = np.empty((0, 2), int), 0
+        self.is_foreign = self.owner[:, :, None] != self.owner[:, None, :]
+        self.hold_tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
+        self.seen_pairs = np.empty((0, 2), int)
+        self.kernel = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         """Run an operation of torch; cut its output if it is attention's weights, or that of a convolution over slots.
 
         A model without a softmax takes `exp` of its scores, and divides by their sum afterwards.
         """
-        name = function.__name__.split(".")[0]
+        name = function.__name__.split(".")[0]  # without the overload, such as ".default"
         output = function(*args, **(kwargs or {}))
         if name in ("_softmax", "_safe_softmax", "exp"):
             row_axes = self._axes_of_rows(output)
             if row_axes:
-                self._look(output, row_axes[0])
+                self._note_seen_pairs(output, row_axes[0])
                 if "attention" in self.operations:
                     return self._cut_weights(output, row_axes, is_exp=name == "exp")
         if name == "convolution" and "convolution" in self.operations:
@@ -68,7 +72,7 @@ class Cut(TorchDispatchMode):
     def _cut_weights(self, weights: Tensor, row_axes: list[int], is_exp: bool) -> Tensor:
         """Return attention's weights without those of other sequences; those of a softmax add up to 1 again."""
         for axis in row_axes:
-            weights = self._within(weights, axis)
+            weights = self._without_foreign(weights, axis)
         return weights if is_exp else weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
 
     def _cut_convolution(self, convolution: Any, args: tuple, output: Tensor) -> Tensor:
@@ -100,27 +104,41 @@ class Cut(TorchDispatchMode):
         if weights.dim() < 3 or weights.shape[-2] != slots or not slots <= weights.shape[-1] <= 2 * slots:
             return []
         sizes = list(enumerate(weights.shape[:-2]))
-        return [axis for axis, size in sizes if size == rows] or [axis for axis, size in sizes if size % rows == 0][:1]
+        of_rows = [axis for axis, size in sizes if size == rows]
+        of_rows_times_heads = [axis for axis, size in sizes if size % rows == 0]
+        return of_rows or of_rows_times_heads[:1]
 
-    def _look(self, weights: Tensor, axis: int) -> None:
-        """Note which slots see those of another sequence, if no attention before did."""
+    def _note_seen_pairs(self, weights: Tensor, axis: int) -> None:
+        """Note which slots see those of another sequence, if no attention before did.
+
+        Args:
+            axis: the axis of the weights that is the rows, or rows times heads.
+        """
         rows, slots = self.owner.shape
         by_row = weights.movedim(axis, 0).reshape(rows, -1, *weights.shape[-2:])
-        looked = self._of_slots(by_row.amax(1)) > 0
-        pairs = (looked.cpu() & self.foreign & self.tokens).nonzero().numpy()
-        if len(pairs) and not len(self.seen_pairs):
-            self.seen_pairs = pairs[:, :1] * slots + pairs[:, 1:]
+        sees = self._columns_of_slots(by_row.amax(1)) > 0
+        triples = (sees.cpu() & self.is_foreign & self.hold_tokens).nonzero().numpy()  # (row, slot there, slot there)
+        if len(triples) and not len(self.seen_pairs):
+            self.seen_pairs = triples[:, :1] * slots + triples[:, 1:]
 
-    def _of_slots(self, weights: Tensor) -> Tensor:
-        """Return the columns of the slots; one more after them is a sink, several more before them a learned prefix."""
+    def _columns_of_slots(self, weights: Tensor) -> Tensor:
+        """Return attention's weights to the slots of the row, without those to a sink or a learned prefix.
+
+        A sink is one more column after the slots; a prefix is several more before them.
+        """
         slots = self.owner.shape[1]
         return weights[..., :slots] if weights.shape[-1] <= slots + 1 else weights[..., -slots:]
 
-    def _within(self, weights: Tensor, axis: int) -> Tensor:
-        """Set attention's weights to other sequences' slots to 0; sinks and prefixes stay."""
-        (rows, slots), by_row = self.owner.shape, weights.movedim(axis, 0)
-        extra = weights.shape[-1] - slots
-        foreign = nn.functional.pad(self.foreign, (0, extra) if extra <= 1 else (extra, 0)).to(weights.device)
+    def _without_foreign(self, weights: Tensor, axis: int) -> Tensor:
+        """Return attention's weights with 0 for slots of other sequences; sinks and prefixes stay.
+
+        Args:
+            axis: the axis of the weights that is the rows, or rows times heads.
+        """
+        rows, slots = self.owner.shape
+        by_row = weights.movedim(axis, 0)
+        extra = weights.shape[-1] - slots  # columns of a sink or a prefix
+        foreign = nn.functional.pad(self.is_foreign, (0, extra) if extra <= 1 else (extra, 0)).to(weights.device)
         hidden = by_row.reshape(rows, -1, *weights.shape[-2:]).masked_fill(foreign[:, None], 0)
         return hidden.view_as(by_row).movedim(0, axis)
 
@@ -167,6 +185,7 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
        what is wrong with the batch.
     """
     slots = [piece.slots for piece in checked.pieces]
+    # the path of the innermost part of the model in which sequences meet, and how many slots back it reaches
     place, reach = innermost_leak(checked.called, checked.batch, slots, checked.owner)
     cause = _of_gradients_alone(checked)
     if cause is None and checked.own_leak("another row"):
@@ -185,9 +204,10 @@ def _leaks(checked: CheckedBatch, batch: dict, cut: Cut | None = None) -> bool:
         cut: keeps sequences apart while the model is called; None for the model as it is.
     """
     if cut is None:
-        refuses = checked.called.runs(batch) is None
+        refuses = checked.called.try_call(batch) is None
         return refuses or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
-    limit = max(10 * checked.noise[0], 2e-6)  # a low one: a cut leaves no influence, not even one of rounding's size
+    # a low limit: a cut that stops the leak leaves no influence, not even one of rounding's size
+    limit = max(10 * checked.noise.same_seed, 2e-6)
     with sdpa_kernel(SDPBackend.MATH), cut:
         moves_of_others = checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)]
     return bool((moves_of_others > limit).any())
@@ -198,7 +218,7 @@ def _of_gradients_alone(checked: CheckedBatch) -> str | None:
     by_gradient = checked.leak(None, checked.slopes(checked.batch))  # of evaluation alone
     if by_gradient is None or checked.leak(checked.own_moves, None):
         return None
-    if by_gradient.strength > 1e3 * checked.least:
+    if by_gradient.strength > _CLEARLY * checked.move_limit:
         return "backward"
     is_half = checked.call.outputs.element_size() == 2
     return "faint" if is_half else None  # half precision rounds off moves as small as this gradient
@@ -343,7 +363,8 @@ def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, proven_cause: s
         only_attention: whether nothing but attention lets them in.
     """
     looks, sees = (set(slots.tolist()) for slots in seen_pairs.T)
-    first_slots, last_slots = ({int(piece.slots[place]) for piece in checked.pieces} for place in (0, -1))
+    first_slots = {int(piece.slots[0]) for piece in checked.pieces}
+    last_slots = {int(piece.slots[-1]) for piece in checked.pieces}
     hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
     if looks and _begin_a_row(checked, sees):
         return "sink"
@@ -362,27 +383,31 @@ def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, proven_cause: s
 
 
 def _begin_a_row(checked: CheckedBatch, seen_slots: set[int]) -> bool:
-    """Return True if others see the first slots of rows alone, and not all of a sequence."""
-    width, firsts = checked.ids.shape[-1], np.unique(checked.row_of, return_index=True)[1]
-    columns = (slot % width for slot in seen_slots)
-    return max(columns) < min(max(1, len(checked.pieces[number].slots) - 1) for number in firsts)
+    """Return True if the slots that others see begin a row, and are fewer than its first sequence has."""
+    last_column = max(slot % checked.ids.shape[-1] for slot in seen_slots)
+    lengths = [len(checked.pieces[number].slots) for number in checked.first_pieces]
+    return last_column < max(1, min(lengths) - 1)
 
 
 def _as_in_the_short_batch(checked: CheckedBatch, seen_pairs: np.ndarray) -> bool:
-    """Return True if in the first row just those see each other that do so in the batch that the model had before."""
+    """Return True if the borders of the short batch explain which slots of the first row see each other.
+
+    The model had the short batch before this one, and may have kept its mask.
+    """
     owner = checked.owner[0]
     owner_before = owners(checked.short["input_ids"], found_in(checked.short, checked.sequences))[0]
     width = min(len(owner), len(owner_before))
     owner, owner_before = owner[:width], owner_before[:width]
-    tokens = (owner[:, None] >= 0) & (owner >= 0)
-    expected = tokens & (owner[:, None] != owner) & (owner_before[:, None] == owner_before)
+    hold_tokens = (owner[:, None] >= 0) & (owner >= 0)  # pairs of slots that are no padding
+    was_same_sequence = owner_before[:, None] == owner_before
+    expected = hold_tokens & (owner[:, None] != owner) & was_same_sequence
     if checked.causal:
         expected &= np.tri(width, dtype=bool)
-    found_pairs = np.zeros_like(expected)
+    is_seen = np.zeros_like(expected)
     for looks, sees in seen_pairs:
         if looks < width and sees < width:
-            found_pairs[looks, sees] = True
-    return bool(expected.any()) and np.array_equal(expected, found_pairs)
+            is_seen[looks, sees] = True
+    return bool(expected.any()) and np.array_equal(expected, is_seen)
 
 
 def _reads_ids_before(checked: CheckedBatch) -> bool:
@@ -390,14 +415,18 @@ def _reads_ids_before(checked: CheckedBatch) -> bool:
     leak = checked.own_leak()
     if leak is None:
         return False
-    looks, sees = checked.pieces[leak.looks].slots, checked.pieces[leak.sees].slots
-    moved = checked.called(checked.moved(checked.batch, sees[:-_GRAM]))
-    change = checked.distance(moved.outputs, checked.call.outputs)[looks]
-    return leak.sees + 1 == leak.looks and len(sees) > _GRAM and not bool((change > checked.least).any())
+    looking_slots = checked.pieces[leak.looks].slots
+    seen_slots = checked.pieces[leak.sees].slots
+    all_but_last = seen_slots[:-_GRAM]  # all but those that an n-gram may read
+    call = checked.called(checked.moved(checked.batch, all_but_last))
+    change = checked.distance(call.outputs, checked.call.outputs)[looking_slots]
+    is_next = leak.sees + 1 == leak.looks
+    return is_next and len(seen_slots) > _GRAM and not bool((change > checked.move_limit).any())
 
 
 def _partly(checked: CheckedBatch) -> bool:
     """Return True if some pieces of a row are kept apart, and others are not."""
     order = np.arange(len(checked.pieces))
-    moves = checked.own_moves[(checked.row_of[:, None] == checked.row_of) & (order < order[:, None])]
-    return bool((moves > checked.least).any() and (moves <= checked.least).any())
+    is_earlier_in_row = (checked.row_of[:, None] == checked.row_of) & (order < order[:, None])
+    is_moved = checked.own_moves[is_earlier_in_row] > checked.move_limit
+    return bool(is_moved.any() and not is_moved.all())

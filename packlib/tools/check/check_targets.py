@@ -19,18 +19,22 @@ from packlib.tools.check.places import is_own, place_of
 if TYPE_CHECKING:
     from packlib.tools.check.findings import PackingCheck
 
-_LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
-_PARTS = ("model", "collate", "sequences")
+_LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)  # of the random sequences for a model in a folder
+_PARTS = ("model", "collate", "sequences")  # what a function returns to be checked
 
 
 def check_target(
     target: str, collate: str | None = None, progress: bool | None = None, **asked: Any
 ) -> "PackingCheck":
-    """Run `check_packing` on what "module:function", "file.py:function" or a folder names, with what is `asked`.
+    """Run `check_packing` on what "module:function", "file.py:function" or a folder names.
 
     The function returns the arguments as (model, collate, sequences) or in a mapping by their names. A folder holds
     config.json and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of
     transformers' padding-free collator unless `collate` says another.
+
+    Args:
+        collate: "module:function" or "file.py:function" of another collator.
+        asked: further arguments of `check_packing`.
 
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
@@ -95,6 +99,7 @@ def _in_one_sentence(target: str | Path) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
+    """Say what an error says; of the code under check, with the kind of the error and the line."""
     sentence = one_line(str(error), 400)
     if is_own(error):
         return sentence
@@ -103,6 +108,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _of_folder(folder: Path) -> dict[str, Any]:
+    """Load a model of transformers from a folder; return it with a collator and random sequences, by names."""
     import transformers
     from transformers.models.auto import modeling_auto as auto
 
@@ -112,10 +118,8 @@ def _of_folder(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
     names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
     architecture = names[0] if isinstance(names, list) and names else names
-    causal, masked = (
-        set(names.values())
-        for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
-    )
+    causal = set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+    masked = set(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
     name = one_of(f"The architecture in {named(folder / 'config.json')}", architecture, sorted(causal | masked))
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -130,16 +134,23 @@ def _of_folder(folder: Path) -> dict[str, Any]:
             output_loading_info=True,
         )
         _check_weights(model, **report)
+    sequences = _random_sequences(model, is_masked=name in masked - causal)
+    return {"model": model, "collate": transformers.DataCollatorWithFlattening(), "sequences": sequences}
+
+
+def _random_sequences(model: Any, is_masked: bool) -> list[dict[str, Any]]:
+    """Draw sequences of tokens that are no special ones; of a masked model, a third of them have a label."""
     pool = np.arange(model.get_input_embeddings().num_embeddings)
     for kind in ("pad", "bos", "eos", "cls", "sep", "mask"):
         special = getattr(model.config, f"{kind}_token_id", None)  # one, several, or None
         pool = np.setdiff1d(pool, [] if special is None else special)
-    draw, sequences = np.random.default_rng(0), []
+    draw = np.random.default_rng(0)
+    sequences = []
     for length in _LENGTHS:
         ids = draw.choice(pool, length)
-        labels = np.where(np.arange(length) % 3 == 1, ids, -100) if name in masked - causal else ids
+        labels = np.where(np.arange(length) % 3 == 1, ids, -100) if is_masked else ids
         sequences.append({"input_ids": ids.tolist(), "labels": labels.tolist()})
-    return {"model": model, "collate": transformers.DataCollatorWithFlattening(), "sequences": sequences}
+    return sequences
 
 
 def _check_weights(model: Any, missing_keys: set, mismatched_keys: set, **_: Any) -> None:

@@ -27,7 +27,8 @@ from packlib.tools.check.tree_questions import tree_findings
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
 
-_MOST_UNCUT = 32  # times max_tokens: cut sequences that failed are asked again uncut if these have no more tokens
+_MOST_SEQUENCES = 64  # of the caller's data that are looked at
+_MOST_UNCUT = 32  # times max_tokens: if cut sequences fail, they are checked again uncut, unless they have more tokens
 
 
 @lost_ranks_named()
@@ -122,9 +123,10 @@ def check_packing(
         findings_of = tree_findings if kind == "trees" else shared_prompt_findings
         return PackingCheck(tuple(findings_of(called, collate, rows)))
     _refuse_packed_rows(rows)
-    rows = _without_equal_ones(rows, group)
+    _refuse_columns(rows, group)
+    rows = _without_equal_ones(rows)
     questions = _Questions(called, collate, rows, group, reduction, step, progress)
-    with called.mode(train=False):
+    with called.mode(train=False):  # up to 8 sequences, or more if faults could hide in their batch
         chosen = choose(lambda some_rows: collated(called, collate, some_rows), rows, group, max_tokens)
     return PackingCheck(tuple(_findings_of(questions, chosen, max_tokens)))
 
@@ -147,7 +149,7 @@ def _refuse_options(reduction: Any, ranks_share: Any, keep: Any, collate: Any, s
 def _read(sequences: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], str]:
     """Return the first 64 of the data, and their kind: "sequences", "prompts" with answers, or "trees"."""
     try:
-        rows = [dict(row) for row in islice(sequences, 64)]
+        rows = [dict(row) for row in islice(sequences, _MOST_SEQUENCES)]
         if rows and all({"prompt", "answers"} <= row.keys() for row in rows):
             return rows, "prompts"
         if rows and all("paths" in row for row in rows):
@@ -161,10 +163,12 @@ def _read(sequences: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
 
 @dataclass(frozen=True)
 class _Questions:
-    """All that the questions need but the sequences with which the model is called; see `check_packing`.
+    """The questions of a check, with all that they need but the few sequences that the model is called with.
 
     Attributes:
+        called: the model, with the loss if the caller gave one.
         rows: all sequences.
+        collate, group, reduction, step, progress: as in `check_packing`.
     """
 
     called: CalledModel
@@ -176,14 +180,18 @@ class _Questions:
     progress: bool | None
 
     def ask(self, sequences: list[dict]) -> tuple[list[Finding], Weighing]:
-        """Call the model with these sequences; return the findings, and what each sequence weighs in the loss."""
-        with self.called.mode(train=False), _finished():
+        """Ask all questions of a batch of these sequences.
+
+        Returns:
+            The findings, and what each sequence weighs in the loss.
+        """
+        with self.called.mode(train=False), _unforeseen_in_one_sentence():
             checked = CheckedBatch(self.called, self.collate, self.rows, sequences, self.group)
             return _ask(checked, self.reduction, self.step, self.progress)
 
 
 def _findings_of(questions: _Questions, chosen: Chosen, max_tokens: int) -> list[Finding]:
-    """Ask the questions of the chosen sequences, uncut if cutting may be at fault; then compare all of them whole."""
+    """Ask the questions of the chosen sequences, and again uncut if they fail; then compare all sequences whole."""
     is_cut = any(sequence is not row for sequence, row in zip(chosen.sequences, chosen.uncut, strict=True))
     try:
         findings, weighing = questions.ask(chosen.sequences)
@@ -202,10 +210,11 @@ def _findings_of(questions: _Questions, chosen: Chosen, max_tokens: int) -> list
     findings_with_note = [_with_note(finding, chosen.note) for finding in findings]
     if _has_failed(findings):
         return findings_with_note
-    with questions.called.mode(train=False), _finished():
+    with questions.called.mode(train=False), _unforeseen_in_one_sentence():
         of_whole = whole_sequences(weighing, questions.group, max_tokens, lambda rows: questions.ask(rows)[0])
     replacements = {finding.question: finding for finding in of_whole}
-    return [replacements.pop(finding.question, finding) for finding in findings_with_note] + [*replacements.values()]
+    replaced = [replacements.pop(finding.question, finding) for finding in findings_with_note]
+    return [*replaced, *replacements.values()]  # those left answer a question that was not asked before
 
 
 def _has_failed(findings: Iterable[Finding]) -> bool:
@@ -220,8 +229,8 @@ def _with_note(finding: Finding, note: str) -> Finding:
 
 
 @contextmanager
-def _finished() -> Iterator[None]:
-    """Say in one sentence what stopped the check, unless it is a sentence of our own."""
+def _unforeseen_in_one_sentence() -> Iterator[None]:
+    """Turn an error that no code of packlib raised on purpose into one sentence: the check stopped half way."""
     try:
         yield
     except Exception as error:
@@ -236,11 +245,11 @@ def _finished() -> Iterator[None]:
 def _ask(
     checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool | None
 ) -> tuple[list[Finding], Weighing]:
-    """Ask all questions of a batch, one after the other."""
+    """Ask all questions of a batch, one after the other; return findings and weights as `_Questions.ask` does."""
     if checked.without_numbers:
         return [_of_nan(checked)], Weighing(checked, reduction)
     weighing = Weighing(checked, reduction)
-    diagnosis = diagnose_leak(checked) if checked.own_leak() else None
+    diagnosis = diagnose_leak(checked) if checked.own_leak() is not None else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, diagnosis),
@@ -254,10 +263,10 @@ def _ask(
 
 
 def _of_nan(checked: CheckedBatch) -> Finding:
-    """Return the finding that a model returns NaN for tokens of a pack.
+    """Return the failed finding that the model returns NaN for tokens of packs.
 
     Raises:
-        ValueError: if it does so for a sequence alone too.
+        ValueError: if the model returns NaN for a sequence alone too: that is no fault of packing.
     """
     count, tokens = checked.without_numbers, int((checked.owner >= 0).sum())
     sentence = f"model returned NaN or infinity for {count} of {tokens} tokens"
@@ -267,7 +276,7 @@ def _of_nan(checked: CheckedBatch) -> Finding:
 
 
 def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
-    """Refuse rows that hold several sequences: alone, such a row would be compared as one sequence."""
+    """Raise a ValueError for rows that hold several sequences: such a row would be compared as one sequence."""
     for number, row in enumerate(rows):
         positions = np.asarray(row.get("position_ids", ()))
         starts = np.count_nonzero(positions == 0) if positions.ndim == 1 else 0
@@ -280,8 +289,8 @@ def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
             )
 
 
-def _without_equal_ones(rows: list[dict], group: str | None) -> list[dict]:
-    """Keep only the first of sequences with equal tokens, since nothing tells them apart in a batch."""
+def _refuse_columns(rows: list[dict], group: str | None) -> None:
+    """Raise an error that names the first sequence whose tokens are no whole numbers, or that has no group."""
     for number, row in enumerate(rows):
         ids = np.asarray(row["input_ids"])
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
@@ -296,8 +305,13 @@ def _without_equal_ones(rows: list[dict], group: str | None) -> list[dict]:
             )
         if group is not None and not isinstance(row[group], Hashable):
             raise TypeError(f"group must name a column of numbers or names, not of {shown(row[group])}.")
-    contents = [tuple(np.asarray(row["input_ids"]).tolist()) for row in rows]
-    different = [row for number, row in enumerate(rows) if contents.index(contents[number]) == number]
-    if len(different) < 2:
-        raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
-    return different
+
+
+def _without_equal_ones(rows: list[dict]) -> list[dict]:
+    """Keep only the first of sequences with equal tokens, since nothing tells them apart in a batch."""
+    first_with = dict[tuple[int, ...], dict]()
+    for row in rows:
+        first_with.setdefault(tuple(np.asarray(row["input_ids"]).tolist()), row)
+    if len(first_with) < 2:
+        raise ValueError(f"sequences must be at least 2 different ones, not {len(first_with)} of {len(rows)}.")
+    return [*first_with.values()]

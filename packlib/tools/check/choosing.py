@@ -7,16 +7,17 @@ import numpy as np
 
 from packlib.tools.check.locating import POSITIONS, has_slots, locate
 
-_SEQUENCES = 8  # that the model is called with, if their batch has all that the batch of all sequences has
-_COUNTS = 12, 16, 24, 32, 64  # that are tried next
+_SEQUENCES = 8  # the model is called with so many, if their batch has all features of the batch of all sequences
+_COUNTS = 12, 16, 24, 32, 64  # numbers of sequences that are tried next
 
 
 class Shape(NamedTuple):
     """Features of a batch that faults need.
 
     Attributes:
-        rows, padding: how many rows, and how many slots of padding.
-        most_in_a_row: the most sequences of a row.
+        rows: how many rows.
+        padding: how many slots of padding.
+        most_in_a_row: how many sequences the fullest row has.
         repeated_fields: the fields that give two sequences of a row the same number, as segment ids that come again.
     """
 
@@ -33,13 +34,21 @@ class Shape(NamedTuple):
         return has_rows and has_padding and shares_rows and self.repeated_fields >= shape.repeated_fields
 
 
+class _Candidate(NamedTuple):
+    """Sequences that may be chosen: cut, and uncut; and how many last tokens a cut one keeps, as `cut_apart` says."""
+
+    sequences: list[dict]
+    uncut: list[dict]
+    tail: int
+
+
 class Chosen(NamedTuple):
-    """The few sequences that are chosen.
+    """The few sequences that the model is called with.
 
     Attributes:
         sequences: as the model gets them; long ones are cut.
-        uncut: the same as they are given.
-        note: a sentence on those that are cut or left out; empty if none is.
+        uncut: the same sequences as the caller gave them.
+        note: sentences on sequences that are cut or left out; empty if none is.
     """
 
     sequences: list[dict]
@@ -58,7 +67,8 @@ def shape_of(batch: dict, rows: list[dict]) -> Shape:
         if name in ("input_ids", "labels", POSITIONS) or not has_slots(value, batch["input_ids"]):
             continue
         numbers = value.flatten()[[int(piece.slots[0]) for piece in pieces]].cpu().numpy()
-        if len(set(zip(row_of.tolist(), numbers.tolist(), strict=True))) < len(pieces):
+        row_and_number = set(zip(row_of.tolist(), numbers.tolist(), strict=True))
+        if len(row_and_number) < len(pieces):  # two pieces share both
             repeated_fields.add(name)
     most_in_a_row = int(np.bincount(row_of, minlength=1).max())
     return Shape(ids.size // ids.shape[-1], ids.size - token_count, most_in_a_row, frozenset(repeated_fields))
@@ -67,30 +77,43 @@ def shape_of(batch: dict, rows: list[dict]) -> Shape:
 def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str | None, max_tokens: int) -> Chosen:
     """Choose few sequences, the longest among them, whose batch has rows and padding if the batch of all has.
 
+    The first candidate with all features of that batch is chosen; without one, the first candidate.
+
     Args:
         group: the column of those that are never parted, or None.
         max_tokens: tokens of the longest; a longer one is cut. A batch of 8 such sequences is the largest
-            that is tried.
+            that is tried after the first.
     """
-    shape_of_all, best = shape_of(collate(rows), rows), None
-    for candidate in _candidates(rows, group, max_tokens):
-        sequences, tail = cut_apart(candidate, max_tokens)
-        if best is not None and sum(len(row["input_ids"]) for row in sequences) > _SEQUENCES * max_tokens:
+    shape_of_all = shape_of(collate(rows), rows)
+    best: _Candidate | None = None
+    for uncut in _candidates(rows, group, max_tokens):
+        candidate = _cut_candidate(uncut, max_tokens)
+        if best is not None and _token_count(candidate.sequences) > _SEQUENCES * max_tokens:
             continue
         try:
-            enough = shape_of(collate(sequences), sequences).has_all_of(shape_of_all)
-        except ValueError:  # it refuses what is cut: the check says so, or takes the sequences whole
-            enough = best is None
-        if best is None or enough:
-            best = sequences, candidate, tail
-        if enough:
+            shape = shape_of(collate(candidate.sequences), candidate.sequences)
+            has_all = shape.has_all_of(shape_of_all)
+        except ValueError:  # the collator refuses what is cut: the check says so, or takes the sequences whole
+            has_all = best is None
+        if best is None or has_all:
+            best = candidate
+        if has_all:
             break
-    sequences, uncut, tail = best  # type: ignore[misc]
-    return Chosen(sequences, uncut, _note(rows, uncut, max_tokens, tail))
+    assert best is not None
+    return Chosen(best.sequences, best.uncut, _note(rows, best.uncut, max_tokens, best.tail))
+
+
+def _cut_candidate(uncut: list[dict], max_tokens: int) -> _Candidate:
+    sequences, tail = cut_apart(uncut, max_tokens)
+    return _Candidate(sequences, uncut, tail)
+
+
+def _token_count(rows: list[dict]) -> int:
+    return sum(len(row["input_ids"]) for row in rows)
 
 
 def _candidates(rows: list[dict], group: str | None, max_tokens: int) -> Iterator[list[dict]]:
-    """Yield whole groups: some of all lengths, then the longest ones, then more and more."""
+    """Yield the sequences of some groups: of all lengths, then of the longest ones, then of more and more, then all."""
     names = list(range(len(rows))) if group is None else [row[group] for row in rows]
     units = list(dict.fromkeys(names))
     longest = {unit: max(len(row["input_ids"]) for row, name in zip(rows, names, strict=True) if name == unit)
@@ -109,22 +132,25 @@ def _candidates(rows: list[dict], group: str | None, max_tokens: int) -> Iterato
         return sum(name in chosen_units for name in names)
 
     def spread(units: list, count: int) -> list:
+        """Return so many units at equal distances, the first and the last among them."""
         return [units[index] for index in np.linspace(0, len(units) - 1, min(count, len(units))).round().astype(int)]
 
     counts = range(1, _SEQUENCES + 1)
-    count = max(count for count in counts if count <= 2 or row_count(spread(pool, count)) <= _SEQUENCES)
-    yield rows_of(spread(pool, count))
-    yield rows_of(pool[-count:])
-    for larger_count in _COUNTS:
-        if count < larger_count and len(pool) > count:
-            yield rows_of(spread(pool, larger_count * count // _SEQUENCES))
+    unit_count = max(count for count in counts if count <= 2 or row_count(spread(pool, count)) <= _SEQUENCES)
+    yield rows_of(spread(pool, unit_count))
+    yield rows_of(pool[-unit_count:])
+    for sequence_count in _COUNTS:
+        if unit_count < sequence_count and len(pool) > unit_count:
+            yield rows_of(spread(pool, sequence_count * unit_count // _SEQUENCES))
     yield rows
 
 
 def cut_apart(rows: list[dict], max_tokens: int) -> tuple[list[dict], int]:
-    """Cut longer sequences so that no two become equal; return all, and how many last tokens the cut ones keep.
+    """Cut sequences of more than `max_tokens` tokens so that no two become equal.
 
-    One, or half of what is kept where a long prompt is shared; if that does not tell them apart, none is cut.
+    Returns:
+        All sequences, and the tail: how many of its last tokens a cut one keeps. It keeps one; or half of `max_tokens`,
+        if sequences with the same long prompt would become equal. If they still would, none is cut, and the tail is 0.
     """
     for tail in (1, max_tokens // 2):
         cut_rows = [_cut(row, max_tokens, tail) for row in rows]
@@ -143,7 +169,13 @@ def _cut(row: dict, max_tokens: int, tail: int) -> dict:
 
 
 def _note(rows: list[dict], uncut: list[dict], max_tokens: int, tail: int) -> str:
-    """Say how many sequences are left out, and how many are cut; `tail` tokens of their ends are kept, or 0."""
+    """Say in sentences how many sequences are left out, and how many are cut; "" if none is.
+
+    Args:
+        rows: all sequences.
+        uncut: those of them that were chosen.
+        tail: as `cut_apart` returns it.
+    """
     used = {id(row) for row in uncut}
     left_out = sorted(len(row["input_ids"]) for row in rows if id(row) not in used)
     cut_count = sum(len(row["input_ids"]) > max_tokens for row in uncut)
@@ -163,4 +195,5 @@ def _note(rows: list[dict], uncut: list[dict], max_tokens: int, tail: int) -> st
 
 
 def _span(lengths: list[int]) -> str:
+    """Return the shortest and the longest of sorted lengths, as "5 to 9", or "5" if they are equal."""
     return str(lengths[0]) if lengths[0] == lengths[-1] else f"{lengths[0]} to {lengths[-1]}"

@@ -16,15 +16,23 @@ import torch
 from torch import Tensor
 
 from packlib.arguments import shown
-from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradients
+from packlib.tools.check.called_model import EXACT, CalledModel, ModelCall, Refused, gradients
 from packlib.tools.check.choosing import Shape, shape_of
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
 
-# How many roundings two calls may be apart. Small models that are right are 4 apart at most, and each layer adds some;
-# in half precision, where a rounding is 1 / 128 or 1 / 1024 of a number, as many would hide a fault.
-_APART, _APART_IN_HALF = 256, 8  # where rows have other lengths, and kernels add up in another order
-_MOVED, _MOVED_IN_HALF = 16, 4  # where shapes are the same
-_HALF = 1e-4  # roundings above are those of half precision
+# By how many roundings the outputs of two calls may differ. Small models that are right differ by at most 4, and each
+# layer adds some. In half precision a rounding is 1 / 128 or 1 / 1024 of a number, so 256 of them would hide a fault.
+_APART, _APART_IN_HALF = 256, 8  # if batches have other shapes, so that kernels add up in another order
+_MOVED, _MOVED_IN_HALF = 16, 4  # if batches have the same shape
+_REPEATED = 256  # if two calls have the same batch: noise is far larger, as dropout is
+_HALF = 1e-4  # a rounding error above it is that of half precision
+
+
+class Noise(NamedTuple):
+    """How far a second call of the model with the same batch is from the first one, with the same seed and another."""
+
+    same_seed: float
+    other_seed: float
 
 
 class Leak(NamedTuple):
@@ -32,7 +40,7 @@ class Leak(NamedTuple):
 
     Attributes:
         strength: the gradient relative to the largest, or the move of outputs relative to their size.
-        by: "gradient" or "move".
+        by: "gradient" or "move", which `strength` is.
         looks: the number of the piece whose outputs depend on the other one.
         sees: the number of that other one.
     """
@@ -44,24 +52,44 @@ class Leak(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """A piece alone: a batch with it and no other piece, its slots there, and their outputs."""
+    """A piece alone.
+
+    Attributes:
+        batch: a batch with this piece and no other one.
+        slots: the slots of the piece in that batch, shape (tokens,).
+        outputs: the model's outputs at these slots, shape (tokens, width).
+    """
 
     batch: dict
     slots: np.ndarray
     outputs: Tensor
 
 
+class Blame(NamedTuple):
+    """A piece whose outputs a field of the batch changes, by its number, and by how much."""
+
+    number: int
+    distance: float
+
+
 class CalledBatch:
-    """A batch, what the model gives for it, and where some contents are in it.
+    """A batch, the model's outputs for it, and where some contents are in it.
 
     Attributes:
-        pieces, owner: where the contents are, and the number of the piece in each slot, below 0 on padding.
-        call: what the model gives.
-        noise, loss_noise: how far outputs and losses are apart in a second call with the same seed, and with another.
+        ids: the tokens of the batch, shape (rows, T) or (T,).
+        pieces: where the contents are.
+        owner: shape (rows, T), the number of the piece in each slot, below 0 on padding.
+        call: the model's call with the batch.
+        rounding: the largest relative error of a number, as in `ModelCall`.
+        noise: of outputs, relative to their size (see `distance`).
+        loss_noise: of losses, relative to the loss, or absolute if that is below 1; 0 without a loss.
 
     Args:
-        like: a batch of which that is known; then there is no second call.
+        like: a batch whose noise is taken for that of this one, so that no call is repeated.
     """
+
+    noise: Noise
+    loss_noise: Noise
 
     def __init__(
         self, called: CalledModel, batch: dict, pieces: list[Piece], like: "CalledBatch | None" = None
@@ -73,24 +101,30 @@ class CalledBatch:
         self.owner = owners(self.ids, pieces)
         self.call = called(batch)
         called.refuse_parts(self.call)
-        self.rounding, loss = self.call.rounding, self.call.loss
+        self.rounding = self.call.rounding
         self._size = max(self.call.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
-        self.noise: list[float] = [] if like is None else like.noise
-        self.loss_noise: list[float] = [] if like is None else like.loss_noise
         if like is not None:
+            self.noise, self.loss_noise = like.noise, like.loss_noise
             return
         repeats = [called(batch, reseed=reseed) for reseed in (True, False)]
-        self.noise = [self.distance(repeat.outputs, self.call.outputs).max().item() for repeat in repeats]
-        self.loss_noise = [0.0, 0.0]
-        if loss is not None:
-            size = loss.detach().abs().clamp(min=1)
-            self.loss_noise = [
-                0.0 if x.loss is None else float((x.loss - loss).detach().abs() / size) for x in repeats
-            ]
+        self.noise = Noise(*(self.distance(repeat.outputs, self.call.outputs).max().item() for repeat in repeats))
+        self.loss_noise = Noise(*(self._loss_distance(repeat.loss) for repeat in repeats))
+
+    def _loss_distance(self, other_loss: Tensor | None) -> float:
+        """Compare the loss of another call with that of the first, relative to this; 0 if there is none."""
+        loss = self.call.loss
+        if loss is None or other_loss is None:
+            return 0.0
+        return float((other_loss - loss).detach().abs() / loss.detach().abs().clamp(min=1))
+
+    @property
+    def repeat_limit(self) -> float:
+        """The largest difference of two calls with the same batch that counts as rounding, and not as noise."""
+        return _REPEATED * self.rounding
 
     @property
     def without_numbers(self) -> int:
-        """Count the tokens that get NaN or infinity."""
+        """Count the tokens whose outputs have a NaN or an infinity."""
         finite = self.call.outputs.detach().isfinite().all(1).cpu().numpy()
         return int((~finite & (self.owner.ravel() >= 0)).sum())
 
@@ -101,14 +135,15 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """Return the batch with the tokens at these slots exchanged for other tokens of the batch.
+        """Return the batch with the token at each of these slots exchanged for the next larger one of the batch.
 
-        Placeholders and ends stay.
+        The largest is exchanged for the smallest. Placeholders stay, and so do tokens that begin or end sequences,
+        unless fewer than two other tokens are left.
         """
         tokens = self.ids.flatten()[self.owner.ravel() >= 0].unique()
         for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
             pool = tokens[~torch.isin(tokens, torch.tensor(stay, dtype=tokens.dtype, device=tokens.device))]
-            if len(pool) > 1:  # else nothing would change, and all would seem apart
+            if len(pool) > 1:  # of one token nothing would change, so that no sequence would seem to see another
                 break
         flat = batch["input_ids"].flatten().clone()
         slots = slots[~np.isin(flat.cpu().numpy()[slots], stay)]
@@ -121,26 +156,31 @@ class CalledBatch:
         Returns:
             Shape (P, P), relative to the size of the outputs.
         """
-        still, moves_by_piece = self.called(batch).outputs, []
+        outputs = self.called(batch).outputs
+        moves_by_exchanged = []
         for piece in self.pieces:
-            change = self.distance(self.called(self.moved(batch, piece.slots)).outputs, still)
-            moves_by_piece.append([change[looks.slots].max().item() for looks in self.pieces])
-        return np.array(moves_by_piece).T
+            change = self.distance(self.called(self.moved(batch, piece.slots)).outputs, outputs)
+            moves_by_exchanged.append([change[other_piece.slots].max().item() for other_piece in self.pieces])
+        return np.array(moves_by_exchanged).T
 
 
 class CheckedBatch(CalledBatch):
-    """A batch of few sequences, and what each of them is alone; each answer is computed once.
+    """A batch of few sequences, and the model's outputs for it and for each sequence alone.
+
+    What takes calls of the model is computed when it is first asked for, and once.
 
     Args:
-        all_sequences, sequences: all that are given, and the few of them with which the model is called.
-        group: the column that says which of them belong together.
-        like: a batch of the same model and collator, of which its noise and whether it is causal are known.
+        all_sequences: all sequences that the check was given.
+        sequences: the few of them that this batch is made of.
+        group: the column that says which sequences belong together; None if each is a group.
+        like: a batch of the same model and collator, whose noise and whose `causal` are taken for those of this one.
 
     Attributes:
-        unit_of: the number of the group of each of few, or its own.
+        unit_of: for each of `sequences` the number of its unit: its group or, without groups, itself.
+        grouped: whether there are groups.
         row_of: shape (pieces,), the row of each piece.
         short: a batch of the two shortest units, with which the model is called before all others.
-        moved_by_calls: how far apart its outputs are before and after the first call with the whole batch.
+        change_by_calls: the distance of the outputs for `short` before and after the first call with this batch.
         padding: the slots that hold no sequence.
     """
 
@@ -165,21 +205,26 @@ class CheckedBatch(CalledBatch):
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
         _refuse_reordered(batch["input_ids"], pieces, sequences)
-        first_call = None
+        self.change_by_calls = 0.0
         if like is None:
-            self.short = self.collate(self.of_units(self._shortest_units()))
-            first_batch = called.first_batch
-            first_call = called.runs(self.short)
-            called.first_batch = first_batch  # what is said of a refused batch is said of that of all
-        super().__init__(called, batch, pieces, like)
-        if like is not None:
+            call_before = self._call_short_batch()
+            super().__init__(called, batch, pieces)
+            call_after = None if call_before is None else called.try_call(self.short)
+            if call_before is not None and call_after is not None:
+                self.change_by_calls = float(self.distance(call_after.outputs, call_before.outputs).max())
+        else:
+            super().__init__(called, batch, pieces, like)
             self.causal = like.causal
-        later_call = called.runs(self.short) if first_call is not None else None
-        self.moved_by_calls = 0.0
-        if first_call is not None and later_call is not None:
-            self.moved_by_calls = float(self.distance(later_call.outputs, first_call.outputs).max())
         self.padding = np.flatnonzero(self.owner < 0)
         self.row_of = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
+
+    def _call_short_batch(self) -> ModelCall | None:
+        """Make the batch of the two shortest units, and call the model with it; None if the model refuses it."""
+        self.short = self.collate(self.of_units(self._shortest_units()))
+        first_batch = self.called.first_batch
+        call = self.called.try_call(self.short)
+        self.called.first_batch = first_batch  # errors compare a refused batch with that of all, not with this
+        return call
 
     def _shortest_units(self) -> list[int]:
         """Return the two units of the fewest tokens."""
@@ -196,7 +241,11 @@ class CheckedBatch(CalledBatch):
         return shape_of(self.collate(self.all_sequences), self.all_sequences)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
-        """Compute each piece's gradients by slot, relative to the largest, shape (P, N); None without any."""
+        """Compute how much the outputs of each piece depend on each slot, by gradients.
+
+        Returns:
+            Shape (P, N), for each piece relative to the slot that it depends on most; None if there are no gradients.
+        """
         call = self.called(batch)
         by_piece = gradients(
             self.called, call.outputs, call.embeddings, self.ids, [piece.slots for piece in self.pieces]
@@ -213,13 +262,14 @@ class CheckedBatch(CalledBatch):
         if each sequence has the outputs that it has alone. Else the leak comes through these tokens, and the first
         measurement counts.
         """
-        moves, end_tokens = self.moves(self.batch), _ends(self.sequences)
+        moves = self.moves(self.batch)
+        end_tokens = _ends(self.sequences)
         if not end_tokens or self.leak(moves, None) is None:
             return moves
         self.called.ends = end_tokens
-        without = self.moves(self.batch)
-        if self.leak(without, None) or not self.differing():
-            return without
+        moves_with_ends_kept = self.moves(self.batch)
+        if self.leak(moves_with_ends_kept, None) or not self.differing():
+            return moves_with_ends_kept
         self.called.ends = []
         return moves
 
@@ -237,14 +287,19 @@ class CheckedBatch(CalledBatch):
         return slopes
 
     @property
-    def least(self) -> float:
-        """The least move of outputs that is no rounding, where shapes are the same."""
-        return max(10 * self.noise[0], (_MOVED_IN_HALF if self.rounding > _HALF else _MOVED) * self.rounding)
+    def move_limit(self) -> float:
+        """The largest move of outputs that counts as noise or rounding, between batches of the same shape.
+
+        `limit` is its counterpart for batches of other shapes.
+        """
+        return max(10 * self.noise.same_seed, (_MOVED_IN_HALF if self.rounding > _HALF else _MOVED) * self.rounding)
 
     def leak(self, moves: np.ndarray | None, slopes: np.ndarray | None, relation: str = "any") -> Leak | None:
         """Find the strongest influence of a piece on another by gradients, or else by moves, if there is one.
 
         Args:
+            moves: shape (P, P), as `moves` returns them; None to judge by gradients alone.
+            slopes: shape (P, N), as `slopes` returns them; None to judge by moves alone.
             relation: which influences count: of "any" other piece; of an "earlier" one of the same row; of one in
                 "another row"; or "later", all that are not "earlier": of later ones of the row, and of other rows.
         """
@@ -259,9 +314,10 @@ class CheckedBatch(CalledBatch):
             "another row": ~same_row,
         }[relation]
         by_piece = None if slopes is None else np.stack([slopes[:, piece.slots].max(1) for piece in self.pieces], 1)
-        for kind, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.least)):
+        for kind, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.move_limit)):
             if values is not None and (values[allowed] > limit).any():
-                looks, sees = divmod(int(np.where(allowed, values, -1).argmax()), len(order))
+                place_of_largest = int(np.where(allowed, values, -1).argmax())
+                looks, sees = divmod(place_of_largest, len(order))
                 return Leak(float(values[looks, sees]), kind, looks, sees)
         return None
 
@@ -271,30 +327,34 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def causal(self) -> bool:
-        """Return True if the first token of the longest sequence, alone, does not depend on the last one."""
+        """Return True if the first token of the longest sequence does not depend on its last one.
+
+        The sequence is alone for that, if the model takes its bare tokens; else it is in the batch.
+        """
         piece = max(self.pieces, key=lambda piece: len(piece.slots))
-        batch = self.unpacked_batch(piece) if self.bare else self.batch
-        first_slot, last_slot = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
+        batch = self.unpacked_batch(piece) if self.takes_bare_tokens else self.batch
+        first_slot, last_slot = (0, len(piece.slots) - 1) if self.takes_bare_tokens else piece.slots[[0, -1]]
         call, ids = self.called(batch), batch["input_ids"]
         depends = gradients(self.called, call.outputs, call.embeddings, ids, [np.array([first_slot])])
         if depends is not None:
             return not depends[0, last_slot] > EXACT * depends.max()
         changed_call = self.called(self.moved(batch, np.array([last_slot])))
-        return not self.distance(changed_call.outputs, call.outputs)[first_slot] > self.least
+        return not self.distance(changed_call.outputs, call.outputs)[first_slot] > self.move_limit
 
     @cached_property
     def limit(self) -> float:
-        """The largest distance of outputs that counts as noise or rounding, relative to their size.
+        """The largest distance of outputs that counts as noise or rounding, between batches of other shapes.
 
-        It is ten times the noise of two calls, or some roundings if these are more. The outputs of a sequence in a
-        batch of its own, and in a batch of two copies of it, are compared as such calls, too.
+        It is relative to the size of outputs: ten times the noise of two calls, or some roundings if these are more.
+        The outputs of a sequence in a batch of its own, and in a batch of two copies of it, count as such calls too.
         """
-        noise, single = max(self.noise), self.unpacked_batch(self.pieces[0])
+        noise = max(self.noise)
+        single = self.unpacked_batch(self.pieces[0])
         double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
-        single_call, double_call = self.called.runs(single), self.called.runs(double)
+        single_call, double_call = self.called.try_call(single), self.called.try_call(double)
         if single_call and double_call and len(double_call.outputs) == 2 * len(single_call.outputs):
             distance = self.distance(double_call.outputs[: len(single_call.outputs)], single_call.outputs).max().item()
-            noise = max(noise, min(distance, 64 * self.rounding))  # what is more is no rounding, but a fault
+            noise = max(noise, min(distance, 64 * self.rounding))  # a larger distance is a fault, not rounding
         return max(10 * noise, (_APART_IN_HALF if self.rounding > _HALF else _APART) * self.rounding)
 
     def of_units(self, units: Collection[int]) -> list[dict]:
@@ -303,34 +363,43 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def parts(self) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts, as `parts_beside` makes them."""
+        """The sequences in two parts, as `parts_beside` makes them: the longer ones, and the shortest third."""
         return self.parts_beside(set())
 
     def parts_beside(self, silent: Collection[int]) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts that differ in number, and still more in tokens; a group stays together.
+        """Divide the sequences into two parts of whole units: the shortest third, and the others, which come first.
 
-        Sequences of one token, of which nothing is predicted, are in the larger part, if there are others.
+        Units from which nothing is learned are among the others, if there are enough units without them: those of one
+        token, and `silent` ones.
 
         Args:
-            silent: units that no loss learns from; they are in the larger part too, if there are others.
+            silent: units that no loss learns from.
         """
         units = set(self.unit_of)
-        size = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
-        by_length = sorted(units, key=lambda unit: (unit in silent, max(size[unit]) < 2, sum(size[unit])))
+        lengths = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
+        by_length = sorted(units, key=lambda unit: (unit in silent, max(lengths[unit]) < 2, sum(lengths[unit])))
         shortest = by_length[: max(1, len(units) // 3)]
         return self.of_units(units.difference(shortest)), self.of_units(shortest)
 
     @cached_property
     def changes_tokens(self) -> bool:
-        """Return True if the collator puts other tokens in their place, as masking does."""
+        """Return True if the collator exchanges tokens for others, as masking does."""
         flat = self.ids.flatten().cpu().numpy()
         return any(
-            (flat[p.slots] != np.asarray(self.sequences[p.sequence]["input_ids"])[p.offsets]).any()
-            for p in self.pieces
+            (flat[piece.slots] != np.asarray(self.sequences[piece.sequence]["input_ids"])[piece.offsets]).any()
+            for piece in self.pieces
         )
 
     def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
-        """Cut a piece out of a field of a batch, as of a batch of one row; None if the field has no such part."""
+        """Cut a piece out of a field of a batch, as a batch of this piece alone would have it.
+
+        Args:
+            ids: the tokens of that batch; None for this batch.
+
+        Returns:
+            Shape (1, tokens), or (tokens,) if ids have one axis; (…, tokens, tokens) of a mask of pairs. None if the
+            field has no value for each slot or pair of slots.
+        """
         ids = self.ids if ids is None else ids
         width = ids.shape[-1]
         if isinstance(value, Tensor) and value.shape == ids.shape:
@@ -349,24 +418,24 @@ class CheckedBatch(CalledBatch):
             for name in ("input_ids", "labels", *self.unchanged_fields)
             if name in batch
         }
-        for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
+        for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:  # columns of the data
             if np.ndim(row[name]) == 1 and len(row[name]) == len(row["input_ids"]):
                 fields[name] = torch.as_tensor(np.asarray(row[name])[piece.offsets]).view_as(fields["input_ids"])
         return {name: value for name, value in fields.items() if value is not None}
 
     @cached_property
-    def bare(self) -> bool:
+    def takes_bare_tokens(self) -> bool:
         """Return True if the model takes a sequence's tokens without the collator's other fields.
 
-        Where ranks share a row the collator is asked: it has as many slots as they can share.
+        False where ranks share a row: only the collator knows which number of slots they can share.
         """
-        if self.illustrated:  # its images are not by slot, and only the collator knows which are whose
+        if self.has_images:  # images have no slots, and only the collator knows which belong to which sequence
             return False
-        return not self.called.share_rows and self.called.runs(self.unpacked_batch(self.pieces[0])) is not None
+        return not self.called.share_rows and self.called.try_call(self.unpacked_batch(self.pieces[0])) is not None
 
     @cached_property
-    def illustrated(self) -> bool:
-        """Return True if the batch has placeholders, and something that stands for them."""
+    def has_images(self) -> bool:
+        """Return True if the batch has placeholders of images, and a field of numbers that may be the images."""
         is_placeholder = np.isin(self.ids.flatten().cpu().numpy(), self.called.keep)
         other_fields = (x for x in self.batch.values() if isinstance(x, Tensor) and x.is_floating_point())
         return bool(is_placeholder.any()) and any(
@@ -381,14 +450,20 @@ class CheckedBatch(CalledBatch):
             name for name, value in self.batch.items() if name not in standard_fields and has_slots(value, self.ids)
         ]
         for piece in self.pieces if names else []:
-            single, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
+            collated_alone = self._collated(piece)
+            if collated_alone is None:
+                return []
+            single, slots = collated_alone
             in_the_pack = {name: self.batch[name].flatten()[piece.slots] for name in names}
             names = [name for name in names if has_slots(single.get(name), single["input_ids"])
                      and torch.equal(single[name].flatten()[slots], in_the_pack[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
-        """Return the batch that the collator makes of a piece's unit alone, and the slots of the piece there."""
+        """Return the batch that the collator makes of a piece's unit alone, and the slots of the piece there.
+
+        None if the piece is not there in the same length.
+        """
         batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
         slots_of_whole = [
             candidate.slots
@@ -399,18 +474,33 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def unpacked(self) -> list[Unpacked | None]:
-        """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
-        of_pieces: list[Unpacked | None] = []
-        for piece in self.pieces:
-            single = (self.unpacked_batch(piece), np.arange(len(piece.slots))) if self.bare else self._collated(piece)
-            batch, slots = single or (None, piece.slots)
-            call = None if batch is None else self.called.runs(batch)
-            of_pieces.append(None if batch is None or call is None else Unpacked(batch, slots, call.outputs[slots]))
-        return of_pieces
+        """Each piece alone: its bare tokens if the model takes them, else in a batch that the collator makes.
+
+        None for a piece of which no such batch is made, or that the model refuses.
+        """
+        return [self._alone(piece) for piece in self.pieces]
+
+    def _alone(self, piece: Piece) -> Unpacked | None:
+        if self.takes_bare_tokens:
+            batch, slots = self.unpacked_batch(piece), np.arange(len(piece.slots))
+        else:
+            collated_alone = self._collated(piece)
+            if collated_alone is None:
+                return None
+            batch, slots = collated_alone
+        call = self.called.try_call(batch)
+        return None if call is None else Unpacked(batch, slots, call.outputs[slots])
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
-        """Find the pieces whose outputs in a batch differ from what they are alone, and how far."""
-        call = self.call if batch is None else self.called.runs(batch)
+        """Find the pieces whose outputs in a batch differ from what they are alone.
+
+        Args:
+            batch: this batch with other fields; None for this batch. All pieces differ if the model refuses it.
+
+        Returns:
+            The distances of outputs that are above `limit`, by the number of the piece.
+        """
+        call = self.call if batch is None else self.called.try_call(batch)
         distances = {
             number: np.inf if call is None else self.distance(call.outputs[piece.slots], unpacked.outputs).max().item()
             for number, (piece, unpacked) in enumerate(zip(self.pieces, self.unpacked, strict=True))
@@ -420,9 +510,9 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def differing_elsewhere(self) -> dict[int, float]:
-        """The pieces whose outputs are others in a later batch, of all sequences in reverse or of a part; and how far.
+        """The pieces whose outputs in a later batch, of all sequences in reverse or of a part, differ from those here.
 
-        Nothing where the collator changes tokens, as masking does.
+        By the number of the piece, the distance of outputs. {} where the collator changes tokens, as masking does.
         """
         distances = dict[int, float]()
         for rows in [] if self.changes_tokens else (self.sequences[::-1], *self.parts):
@@ -431,8 +521,11 @@ class CheckedBatch(CalledBatch):
         return distances
 
     def differing_in(self, batch: dict) -> dict[int, float]:
-        """Find the pieces whose outputs in another batch differ from those in this one, and how far."""
-        call = self.called.runs(batch)
+        """Find the pieces whose outputs in another batch of the same sequences differ from those in this one.
+
+        Pieces that the other batch has not, or has cut otherwise, are left out. The distances are as in `differing`.
+        """
+        call = self.called.try_call(batch)
         piece_of = {piece.sequence: piece for piece in found_in(batch, self.sequences)}
         distances = dict[int, float]()
         for number, piece in enumerate(self.pieces):
@@ -444,35 +537,38 @@ class CheckedBatch(CalledBatch):
         return {number: distance for number, distance in distances.items() if not distance <= self.limit}
 
     @cached_property
-    def blamed(self) -> dict[str, tuple[int, float]]:
-        """The fields of the batch that change what a sequence is alone: the first such piece, and how far."""
-        first_differences: dict[str, tuple[int, float]] = {}
-        for number in range(len(self.pieces)) if self.bare else self.differing():
+    def blamed(self) -> dict[str, Blame]:
+        """The fields of the batch with which a sequence alone has other outputs, and the first such piece for each."""
+        blamed = dict[str, Blame]()
+        for number in range(len(self.pieces)) if self.takes_bare_tokens else self.differing():
             piece = self.pieces[number]
-            if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
+            if not self.takes_bare_tokens and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
                 continue
-            for name in [name for name in self.batch if name not in ("input_ids", "labels", *first_differences)]:
+            for name in [name for name in self.batch if name not in ("input_ids", "labels", *blamed)]:
                 part = self.part_of(self.batch[name], piece)
                 distance = 0.0 if part is None else self.changed(number, {name: part})
-                if not distance <= self.limit:
-                    first_differences[name] = number, distance
-        return first_differences
+                if not distance <= self.limit:  # also if it is NaN
+                    blamed[name] = Blame(number, distance)
+        return blamed
 
     def changed(self, number: int, fields: dict) -> float:
-        """Compare a piece alone with itself and these fields of the batch; 0 if the model does not take them."""
+        """Compute how far the outputs of a piece alone move if it gets these fields of the batch.
+
+        0 if the model does not take them.
+        """
         unpacked = self.unpacked[number]
         if unpacked is None:
             return 0.0
-        if not self.bare:
-            fields = {name: _put(unpacked.batch[name], unpacked.slots, part) for name, part in fields.items()
+        if not self.takes_bare_tokens:
+            fields = {name: _with_part(unpacked.batch[name], unpacked.slots, part) for name, part in fields.items()
                       if has_slots(unpacked.batch.get(name), unpacked.batch["input_ids"])}  # fmt: skip
-        call = self.called.runs({**unpacked.batch, **fields}) if fields else None
+        call = self.called.try_call({**unpacked.batch, **fields}) if fields else None
         return 0.0 if call is None else self.distance(call.outputs[unpacked.slots], unpacked.outputs).max().item()
 
     @cached_property
-    def start(self) -> int | None:
+    def first_position(self) -> int | None:
         """The first position that the model gives a sequence alone; None if it is not among 0 to 4."""
-        if not self.bare:
+        if not self.takes_bare_tokens:
             return None
         ids = self.unpacked_batch(self.pieces[0])["input_ids"]
         whole_piece = [Piece(0, np.arange(ids.numel()), self.pieces[0].offsets)]
@@ -482,8 +578,11 @@ class CheckedBatch(CalledBatch):
         return None
 
     @cached_property
-    def exchanged(self) -> str:
-        """The name of a field with a value for each sequence, if a sequence gets that of another one; else nothing."""
+    def exchanged_field(self) -> str:
+        """The name of a field with a value for each sequence, if a sequence gets the value of another one; else "".
+
+        To see it, the value of one sequence is replaced: outputs of no other sequence should move.
+        """
         for name, value in self.batch.items():
             is_per_sequence = isinstance(value, Tensor) and value.dim() > 0 and len(value) == len(self.pieces) > 1
             if not is_per_sequence or name == "input_ids" or has_slots(value, self.ids) or is_mask(value, self.ids):
@@ -491,26 +590,23 @@ class CheckedBatch(CalledBatch):
             for number in range(len(value)):
                 exchanged = value.clone()
                 exchanged[number] = value[number - 1]
-                call = self.called.runs({**self.batch, name: exchanged})
+                call = self.called.try_call({**self.batch, name: exchanged})
                 if call is None:
                     continue
                 change = self.distance(call.outputs, self.call.outputs)
-                if any(
-                    change[piece.slots].max() > self.limit
-                    for index, piece in enumerate(self.pieces)
-                    if index != number
-                ):
+                other_pieces = [piece for index, piece in enumerate(self.pieces) if index != number]
+                if any(change[piece.slots].max() > self.limit for piece in other_pieces):
                     return name
         return ""
 
     def dependence_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Measure how much the first and the last token of a piece depend on each of it, in the batch and alone.
+        """Measure how much the first and the last token of a piece depend on each of its tokens, by gradients.
 
         Returns:
-            Two of shape (2, tokens), relative to the largest; None if gradients do not say.
+            In the batch, and alone: each of shape (2, tokens), relative to the largest. None if there are no gradients.
         """
         piece, unpacked = self.pieces[number], self.unpacked[number]
-        unpacked_call = None if unpacked is None else self.called.runs(unpacked.batch)
+        unpacked_call = None if unpacked is None else self.called.try_call(unpacked.batch)
         if unpacked is None or unpacked_call is None:
             return None
         depends_in_each = []
@@ -528,18 +624,25 @@ class CheckedBatch(CalledBatch):
     @cached_property
     def only_later_pieces_differ(self) -> bool:
         """Return True if exactly the pieces that do not begin a row differ, while no field of the batch is to blame."""
-        firsts = set(np.unique(self.row_of, return_index=True)[1].tolist())
-        late = not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
-        return late and not self.exchanged
+        later_pieces = set(range(len(self.pieces))) - set(self.first_pieces.tolist())
+        only_later = bool(later_pieces) and not self.blamed and set(self.differing()) == later_pieces
+        return only_later and not self.exchanged_field
+
+    @property
+    def first_pieces(self) -> np.ndarray:
+        """The number of the first piece of each row that has pieces."""
+        return np.unique(self.row_of, return_index=True)[1]
 
 
 def _ends(rows: list[dict]) -> list[int]:
-    """Return the tokens that at least half of the sequences begin with, or end in."""
-    counts = [Counter(int(row["input_ids"][place]) for row in rows) for place in (0, -1)]
-    return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
+    """Return the tokens that at least two and at least half of the sequences begin with, or end in."""
+    first_tokens, last_tokens = (Counter(int(row["input_ids"][place]) for row in rows) for place in (0, -1))
+    minimum = max(2, len(rows) / 2)
+    times_of_tokens = [*first_tokens.items(), *last_tokens.items()]
+    return sorted({token for token, times in times_of_tokens if times >= minimum})
 
 
-def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
+def _with_part(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
     """Return a copy of a field with other values in some slots."""
     flat = value.flatten().clone()
     flat[slots] = part.flatten().to(flat)
@@ -583,23 +686,25 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
 
 
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
-    """Find the sequences in a batch."""
+    """Return where the sequences are in a batch, by their tokens alone.
+
+    A `Piece` for each run of tokens: the number of the sequence, the slots, and the places of these tokens in it. A
+    sequence that is whole has one piece, one that is cut has several, and one that is lost has none.
+    """
     return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])
 
 
 def _refuse_reordered(ids: Tensor, pieces: Sequence[Piece], sequences: Sequence[dict]) -> None:
-    """Refuse a batch in which the tokens of a sequence come in another order, as by fill-in-the-middle.
+    """Raise a ValueError if the tokens of a sequence come in another order in the batch, as by fill-in-the-middle.
 
-    Then what a pack does to a sequence cannot be told from what the collator does to it.
-
-    Raises:
-        ValueError: if they do.
+    Outputs of such a sequence would differ whether or not packing changes them.
     """
     reordered = _scattered(ids, pieces, sequences)
     for number in range(len(sequences)):
         starts = [(int(piece.slots[0]), int(piece.offsets[0])) for piece in pieces if piece.sequence == number]
-        offsets = [offset for _, offset in sorted(starts)]
-        if len(set(offsets)) == len(offsets) and offsets != sorted(offsets):
+        offsets = [offset for _, offset in sorted(starts)]  # of its pieces, in the order of their slots
+        is_there_once = len(set(offsets)) == len(offsets)
+        if is_there_once and offsets != sorted(offsets):
             reordered.append(number)
     if reordered:
         raise ValueError(
@@ -609,22 +714,27 @@ def _refuse_reordered(ids: Tensor, pieces: Sequence[Piece], sequences: Sequence[
 
 
 def _scattered(ids: Tensor, pieces: Sequence[Piece], sequences: Sequence[dict]) -> list[int]:
-    """Return the sequences that lack tokens, if all of these lie elsewhere in the batch, with little besides.
+    """Return the sequences that lack tokens in their pieces, if all of these tokens are outside of pieces.
 
-    What lies there besides is padding, and a few tokens that mark the parts of a sequence.
+    Outside of pieces there may also be padding, which is the most frequent token there, and up to four tokens a
+    sequence that mark its parts. If there is more, the tokens there may be others: no sequence is returned.
     """
     contents = [np.asarray(row["input_ids"]) for row in sequences]
-    slots = ids.cpu().numpy().ravel()
-    elsewhere = np.ones(len(slots), bool)
-    lacking = [np.ones(len(content), bool) for content in contents]
+    flat = ids.cpu().numpy().ravel()
+    is_outside = np.ones(len(flat), bool)  # by slot
+    lacking = [np.ones(len(content), bool) for content in contents]  # by token of each sequence
     for piece in pieces:
-        equal = slots[piece.slots] == contents[piece.sequence][piece.offsets]
-        elsewhere[piece.slots[equal]] = False
-        lacking[piece.sequence][piece.offsets[equal]] = False
-    lost = Counter(np.concatenate([content[lacks] for content, lacks in zip(contents, lacking, strict=True)]).tolist())
-    tokens_elsewhere = Counter(slots[elsewhere].tolist())
-    besides = tokens_elsewhere.total() - lost.total() - max(tokens_elsewhere.values(), default=0)
-    # one token alone may be an end that the collator takes off, and pads with
-    if len(lost) < 2 or lost - tokens_elsewhere or besides > 4 * len(sequences):
+        is_equal = flat[piece.slots] == contents[piece.sequence][piece.offsets]
+        is_outside[piece.slots[is_equal]] = False
+        lacking[piece.sequence][piece.offsets[is_equal]] = False
+    lacked_tokens = Counter(
+        np.concatenate([content[lacks] for content, lacks in zip(contents, lacking, strict=True)]).tolist()
+    )
+    tokens_outside = Counter(flat[is_outside].tolist())
+    padding_count = max(tokens_outside.values(), default=0)
+    marker_count = tokens_outside.total() - lacked_tokens.total() - padding_count
+    all_are_outside = not lacked_tokens - tokens_outside
+    # a single kind of token may be an end token that the collator takes off, and pads with
+    if len(lacked_tokens) < 2 or not all_are_outside or marker_count > 4 * len(sequences):
         return []
     return [number for number, lacks in enumerate(lacking) if lacks.any()]

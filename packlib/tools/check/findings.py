@@ -22,7 +22,8 @@ class Finding:
 
     Attributes:
         question: what was asked, in a word or two.
-        verdict: "passed", "failed", "inconclusive", or "not asked" where that takes what is not there or not given.
+        verdict: "passed", "failed", "inconclusive", or "not asked" if what the question is about, or an argument that
+            it needs, is missing.
         evidence: what was measured.
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
@@ -42,9 +43,13 @@ class Finding:
     def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
         """Make a finding that failed, with the causes of these names in causes.csv; `values` fill their texts."""
         rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
-        joined = ("; and ".join(dict.fromkeys(row[part].rstrip(".") for row in rows)) for part in ("cause", "remedy"))
-        cause, remedy = (text.format(**values) for text in joined)
-        return cls(question, FAILED, evidence, cause, f"{remedy}.")
+
+        def joined(part: str) -> str:
+            """Join the texts of all causes, each once, without their full stops."""
+            texts = dict.fromkeys(row[part].rstrip(".") for row in rows)
+            return "; and ".join(texts).format(**values)
+
+        return cls(question, FAILED, evidence, joined("cause"), f"{joined('remedy')}.")
 
     def __str__(self) -> str:
         details = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
@@ -53,6 +58,7 @@ class Finding:
 
 @cache
 def _causes() -> dict[str, dict[str, str]]:
+    """Read causes.csv; return its rows by their names."""
     lines = Path(__file__).with_name("causes.csv").read_text(encoding="utf-8").splitlines()
     return {row["name"]: row for row in csv.DictReader(lines)}
 
@@ -73,7 +79,9 @@ class PackingCheck:
     def exact(self) -> bool | None:
         """Return True if every question that was asked passed; False if one failed, None if one is inconclusive."""
         verdicts = {finding.verdict for finding in self.findings}
-        return False if FAILED in verdicts else None if INCONCLUSIVE in verdicts else True
+        if FAILED in verdicts:
+            return False
+        return None if INCONCLUSIVE in verdicts else True
 
     @property
     def not_asked(self) -> dict[str, str]:
@@ -87,13 +95,17 @@ class PackingCheck:
         return "\n".join([*map(str, self.findings), self._summary])
 
     def _repr_html_(self) -> str:
-        rows = [[field.name for field in fields(Finding)], *map(astuple, self.findings)]
-        cells = ["".join(f'<td style="text-align:left">{in_html(text)}</td>' for text in row) for row in rows]
-        body = "".join(f"<tr>{row}</tr>" for row in [cells[0].replace("td", "th"), *cells[1:]])
-        return f"<div><table>{body}</table><p>{self._summary}</p></div>"
+        def row_of(tag: str, texts: Iterable[str]) -> str:
+            cells = "".join(f'<{tag} style="text-align:left">{in_html(text)}</{tag}>' for text in texts)
+            return f"<tr>{cells}</tr>"
+
+        header = row_of("th", [field.name for field in fields(Finding)])
+        body = "".join(row_of("td", astuple(finding)) for finding in self.findings)
+        return f"<div><table>{header}{body}</table><p>{self._summary}</p></div>"
 
     @property
     def _summary(self) -> str:
+        """Count the verdicts in one line, and name the questions that are inconclusive or were not asked."""
         counts = Counter(finding.verdict for finding in self.findings)
         summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
         for verdict in (INCONCLUSIVE, NOT_ASKED):

@@ -7,11 +7,11 @@ from packlib.tools.check.findings import NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss
 from packlib.tools.check.weighing import FAULTS, RULES, Rule, Weighed, Weighing, amounts
 
-_FARTHEST = 9  # how far ahead heads may predict
+_FARTHEST = 9  # heads that predict fewer tokens ahead are known by their targets
 
 
 def further_heads(weighing: Weighing) -> Finding:
-    """Ask what heads are to predict behind the end of a sequence, and whether a pack has all of their targets."""
+    """Find out if heads must predict nothing beyond the end of a sequence, and if a pack has all of their targets."""
     question = "further heads"
     loss = weighing.whole.loss
     ids = weighing.checked.ids.flatten().cpu().numpy()
@@ -20,6 +20,7 @@ def further_heads(weighing: Weighing) -> Finding:
     beyond_end = leaked = 0  # targets behind the end of a sequence, and those that are tokens of the next
     for head in loss.further.values():
         has_target = (head.target != IGNORED) & (loss.owner >= 0)
+        # how many of its targets are the token so many slots ahead
         hits = {shift: int((has_target & (loss.ahead(loss.token, shift) == head.target)).sum())
                 for shift in range(1, _FARTHEST)}  # fmt: skip
         shift = max(hits, key=lambda shift: hits[shift])
@@ -51,7 +52,7 @@ def _lacking(weighed: Weighed) -> tuple[int, int]:
         for number, head in unpacked_loss.further.items():
             unpacked_keys = unpacked_loss.key[(head.target != IGNORED) & (unpacked_loss.owner >= 0)]
             packed_head = weighed.loss.further.get(number)
-            packed_keys = weighed.loss.key[:0]
+            packed_keys = np.empty(0, np.int64)
             if packed_head is not None:
                 packed_keys = weighed.loss.key[packed_head.target != IGNORED]
             is_cut_off = ~np.isin(unpacked_keys, weighed.loss.key)
@@ -87,7 +88,7 @@ def _rule_of_head(weighing: Weighing, number: int) -> str:
         return "scores"
     for name, rule in (RULES | FAULTS).items():
         deviations = [
-            abs(weight / _by(rule, batch, number, unit) - 1)
+            abs(weight / _expected_weight(rule, batch, number, unit) - 1)
             for batch, of_batch in zip(weighing.batches, weights, strict=True)
             for unit, weight in of_batch.items()
         ]
@@ -111,11 +112,11 @@ def _weights(batch: Weighed, number: int) -> dict[int, float]:
     return weights
 
 
-def _by(rule: Rule, batch: Weighed, number: int, unit: int) -> float:
+def _expected_weight(rule: Rule, batch: Weighed, number: int, unit: int) -> float:
     """Return what a unit's targets of a head weigh in a batch by a rule, relative to what they weigh alone."""
     return rule(_amounts(batch.loss, number, unit)) / rule(_amounts(batch.unpacked_losses[unit], number, unit))
 
 
 def _amounts(loss: Loss, number: int, unit: int) -> dict[str, int]:
-    """Count what a batch holds for a head."""
+    """Count all that a loss of a head may be divided by, as `weighing.amounts` does for the scores."""
     return amounts(loss, False, unit, has_target=loss.further[number].target != IGNORED)

@@ -17,28 +17,33 @@ from packlib.tools.check.collated_batch import CalledBatch, collated
 from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, has_slots, locate
 
-_ANSWERS = 16  # that the model is called with
+_APART = 256  # roundings by which outputs in rows of other lengths may differ
+_ANSWERS = 16  # that the model is called with at most, unless two groups have more
 
 
 class Groups(CalledBatch):
     """A batch of groups, and where the answers and the shared tokens are in it.
 
     Attributes:
-        behind: for each answer the tokens of its prompt and its own.
-        pieces: of the answers that were found whole, and of prompts, whose numbers come after those of the answers.
+        behind: for each answer the tokens of its prompt, and its own.
+        pieces: of the answers that are whole in the batch, and of prompts. The sequence of a piece is the number of an
+            answer; prompts have the numbers that follow those of all answers.
         answers: the pieces of answers, by their numbers.
+        limit: the largest distance of outputs that counts as noise or rounding.
     """
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
         chosen_groups = _few(groups)
         self.behind = [([*group["prompt"]], [*answer]) for group in chosen_groups for answer in group["answers"]]
         batch = collated(called, collate, [dict(group) for group in chosen_groups])
-        shared = [group["prompt"][:-1] for group in chosen_groups if len(group["prompt"]) > 2]
-        contents = [np.asarray(tokens) for tokens in ([answer for _, answer in self.behind] + shared)]
+        answers = [answer for _, answer in self.behind]
+        # the last token of a prompt may be at the head of each answer instead
+        prompts = [group["prompt"][:-1] for group in chosen_groups if len(group["prompt"]) > 2]
+        contents = [np.asarray(tokens) for tokens in (*answers, *prompts)]
         pieces = locate(batch["input_ids"].cpu().numpy(), contents)
         super().__init__(called, batch, [p for p in pieces if len(p.slots) == len(contents[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
-        self.limit = max(10 * self.noise[0], 256 * self.rounding)
+        self.limit = max(10 * self.noise.same_seed, _APART * self.rounding)
 
     def unpacked_outputs(self, number: int) -> Tensor:
         """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""
@@ -59,12 +64,13 @@ def shared_prompt_findings(
         else:
             yield Finding("tokens", PASSED, f"All {len(checked.behind)} answers are there.")
         moves = checked.moves(checked.batch)
-        answer_numbers = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
-        foreign = np.where(np.eye(len(moves), dtype=bool), 0, moves)[:, answer_numbers]
+        answer_pieces = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
+        # how much each answer (column) moves another piece (row), which it should not
+        foreign = np.where(np.eye(len(moves), dtype=bool), 0, moves)[:, answer_pieces]
         leak = foreign.max(initial=0)
         if leak > checked.limit:
             looks, sees = np.argwhere(foreign == leak)[0]
-            answer, moved_sequence = checked.pieces[answer_numbers[sees]].sequence, checked.pieces[looks].sequence
+            answer, moved_sequence = checked.pieces[answer_pieces[sees]].sequence, checked.pieces[looks].sequence
             moved_part = f"answer {moved_sequence}" if moved_sequence in checked.answers else "a prompt"
             evidence = f"Answer {answer} moves {moved_part} by {leak:.2g}."
             yield Finding.failed("isolation of answers", evidence, "branch")
@@ -77,7 +83,15 @@ def shared_prompt_findings(
 
 
 def _same_as_alone(checked: Groups, unpacked_outputs: dict[int, Tensor], moves: np.ndarray, leaks: bool) -> Finding:
-    distances, misplaced = dict[int, float](), 0
+    """Find out if each answer has the outputs that it has behind its prompt alone.
+
+    Args:
+        unpacked_outputs: by answer, of prompt and answer in a row of their own; each of shape (tokens, width).
+        moves: between pieces, as `CalledBatch.moves` returns them.
+        leaks: whether answers see others, which then is the cause.
+    """
+    distances = dict[int, float]()
+    misplaced = 0  # answers with other positions than behind their prompt
     positions = checked.batch.get(POSITIONS)
     for number, piece in checked.answers.items():
         answer_start = len(checked.behind[number][0])
@@ -95,9 +109,14 @@ def _same_as_alone(checked: Groups, unpacked_outputs: dict[int, Tensor], moves: 
         return Finding("same as alone", PASSED, evidence)
     is_answer = np.array([piece.sequence in checked.answers for piece in checked.pieces])
     by_prompts = moves[is_answer][:, ~is_answer]
-    blind = by_prompts.size and by_prompts.max(1).min() <= checked.limit
-    names = "above" if leaks else "branch positions" if misplaced else "blind" if blind else "otherwise"
-    return Finding.failed("same as alone", evidence, names)
+    one_sees_no_prompt = by_prompts.size and by_prompts.max(1).min() <= checked.limit
+    if leaks:
+        cause = "above"
+    elif misplaced:
+        cause = "branch positions"
+    else:
+        cause = "blind" if one_sees_no_prompt else "otherwise"
+    return Finding.failed("same as alone", evidence, cause)
 
 
 def _loss(checked: Groups, unpacked_outputs: dict[int, Tensor]) -> Finding:
@@ -110,7 +129,8 @@ def _loss(checked: Groups, unpacked_outputs: dict[int, Tensor]) -> Finding:
         losses_by_answer.append(
             cross_entropy(outputs[len(prompt) - 1 : -1], torch.tensor(answer).to(outputs.device), reduction="none")
         )
-    loss, later = checked.call.loss.item(), [losses[1:] for losses in losses_by_answer if len(losses) > 1]
+    loss = checked.call.loss.item()
+    later = [losses[1:] for losses in losses_by_answer if len(losses) > 1]  # of all tokens but the first
     means = {
         "a mean over all tokens of answers": torch.cat(losses_by_answer).mean(),
         "a mean over answers": _mean_of_means(losses_by_answer),
@@ -130,11 +150,12 @@ def _loss(checked: Groups, unpacked_outputs: dict[int, Tensor]) -> Finding:
 
 
 def _mean_of_means(losses: list[Tensor]) -> Tensor:
+    """Return the mean over answers of the mean loss of each."""
     return torch.stack([of_answer.mean() for of_answer in losses]).mean()
 
 
 def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Take the first groups that hold few answers in all, at least 2."""
+    """Return the first groups that hold up to 16 answers in all, at least 2 groups; refuse groups without tokens."""
     for index, group in enumerate(groups):
         has_answers = len(group["answers"]) and all(len(answer) for answer in group["answers"])
         if not len(group["prompt"]) or not has_answers:

@@ -14,12 +14,12 @@ from packlib.tools.check.slot_gradients import Loss
 from packlib.tools.rows.loss_masks import LOSS_MASKS
 
 _DRAWS = 16  # calls with other scores; a label that is chosen by scores is asked for in about half of them
-_OFTEN = 5  # draws: if half of the chosen labels are asked for in so many, one that never is was not chosen
+_OFTEN = 5  # draws: if half of the chosen labels are asked for this often, a label that never is was not chosen
 _MEANT = "If that is meant, give them the label -100 in your sequences, as the check cannot know it"
 
 
 class LeftOut(NamedTuple):
-    """A reason why labels are left out: the verdict on the question of labels, and a sentence."""
+    """A reason why labels are left out: the verdict on the question of labels, and the end of a sentence."""
 
     verdict: str
     sentence: str
@@ -57,13 +57,14 @@ def _have_a_weight_of_zero(loss: Loss, missing: np.ndarray, labeled: np.ndarray)
             try:
                 of_row = np.asarray(row.get(name, "none"))
             except (TypeError, ValueError):  # lists of several lengths, or what is no array
-                break
+                break  # the column is no weight
             if of_row.dtype.kind not in "fiub" or of_row.shape not in ((), (len(row["input_ids"]),)):
                 break
             values[piece.slots] = np.broadcast_to(of_row, len(row["input_ids"]))[piece.offsets]
-        else:
-            places = (values, loss.ahead(values, loss.shift))
-            if any(np.array_equal(missing, labeled & (of_place == 0)) for of_place in places):
+        else:  # all rows have numbers
+            at_token = values
+            at_label = loss.ahead(values, loss.shift)
+            if any(np.array_equal(missing, labeled & (weights == 0)) for weights in (at_token, at_label)):
                 return True
     return False
 
@@ -73,7 +74,8 @@ def _times_asked(loss: Loss, missing: np.ndarray) -> np.ndarray:
 
     A model that chooses tokens by their loss, alone or beside that of a reference, chooses others then.
     """
-    checked, times = loss.checked, np.zeros(len(missing), int)
+    checked = loss.checked
+    times = np.zeros(len(missing), int)
     width = checked.call.scores.shape[-1]
     for seed in range(_DRAWS):
         call = checked.called.disturbed(loss.batch, width, seed)
@@ -85,6 +87,8 @@ def _by_scores(missing: int, chosen: int, times: float) -> LeftOut | None:
     """Say that labels are chosen by scores; None if others among the missing ones are lost.
 
     Args:
+        missing: how many labels are left out.
+        chosen: how many of these are asked for in a call with other scores.
         times: in how many calls with other scores a chosen label is asked for, at the median.
     """
     if chosen == missing:
@@ -102,16 +106,16 @@ def _by_scores(missing: int, chosen: int, times: float) -> LeftOut | None:
 def _by_length(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut | None:
     """Say that whole sequences are left out by their length; None if they are not.
 
-    With the length of the nearest sequence that is not left out, they have labels then.
+    It is so if they have labels once they are cut or lengthened to the nearest length of a sequence that has some.
     """
     checked = loss.checked
     left_out, used = set[int](), set[int]()
     for piece in loss.pieces:
-        without = missing[piece.slots]
-        if without.any() and not np.array_equal(without, labeled[piece.slots]):
-            return None
+        is_missing = missing[piece.slots]
+        if is_missing.any() and not np.array_equal(is_missing, labeled[piece.slots]):
+            return None  # a part of the sequence has labels
         if labeled[piece.slots].any():
-            (left_out if without.any() else used).add(piece.sequence)
+            (left_out if is_missing.any() else used).add(piece.sequence)
     lengths = {number: len(checked.sequences[number]["input_ids"]) for number in left_out | used}
     if not left_out or not used or left_out & used:
         return None
@@ -123,8 +127,8 @@ def _by_length(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut 
     with suppress(ValueError):  # a collator may refuse what is cut
         other_batch = CheckedBatch(checked.called, checked.collate, checked.all_sequences, rows, None, like=checked)
         predicted = Loss(other_batch, other_batch.batch, other_batch.pieces, other_batch.call).predicted
-        back = {piece.sequence for piece in other_batch.pieces if predicted[piece.slots].any()}
-        if left_out <= back:
+        with_labels = {piece.sequence for piece in other_batch.pieces if predicted[piece.slots].any()}
+        if left_out <= with_labels:
             sentence = (
                 f"these are all labels of {len(left_out)} of {len(lengths)} sequences, of {_listed(lengths, left_out)} "
                 f"tokens, which have some if they are cut or lengthened to {_listed(nearest, left_out)}: a rule leaves "
@@ -142,4 +146,5 @@ def _of_length(row: dict, length: int) -> dict:
 
 
 def _listed(lengths: dict[int, int], numbers: set[int]) -> str:
+    """List the different lengths of the sequences of these numbers."""
     return ", ".join(str(length) for length in sorted({lengths[number] for number in numbers}))

@@ -9,15 +9,25 @@ import torch
 from torch import Tensor
 
 MASK, POSITIONS = "attention_mask", "position_ids"
+_COPIED = 0.7  # of a sequence's tokens that a copy of it has at least
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Tokens of one sequence that lie side by side in a batch."""
+    """Tokens of one sequence that are next to each other in a row of a batch.
+
+    Attributes:
+        sequence: the index of the sequence.
+        slots: of the tokens among all slots of the batch, shape (tokens,).
+        offsets: of the same tokens in the sequence, shape (tokens,).
+
+    For `ids` [[5, 6, 7, 8, 9, 0]], of which the last is padding, the sequence [7, 8, 9] with index 1 is
+    Piece(1, [2, 3, 4], [0, 1, 2]).
+    """
 
     sequence: int
-    slots: np.ndarray  # among all slots of the batch
-    offsets: np.ndarray  # in the sequence
+    slots: np.ndarray
+    offsets: np.ndarray
 
 
 def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
@@ -65,12 +75,12 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
         if search.missing[index].all():
             search.claim(index, search.missing[index], min(2, len(sequences[index])))
     search.claim_replaced_ends()
-    for index in longest_first:  # what was cut off
+    for index in longest_first:  # what was cut off, of two tokens or more
         while search.missing[index].sum() > 1 and search.claim(index, search.missing[index], 2):
             pass
     for index in longest_first:  # copies
         length = len(sequences[index])
-        while length > 2 and search.claim(index, np.ones(length, bool), 0.7 * length):
+        while length > 2 and search.claim(index, np.ones(length, bool), _COPIED * length):
             pass
     return sorted(search.pieces, key=lambda piece: piece.slots[0])
 
@@ -79,8 +89,12 @@ class _Search:
     """A search for sequences in a batch: the pieces that were found, and what is left.
 
     Attributes:
-        free: the slots that are in no piece.
-        missing: for each sequence, which of its tokens are in no piece.
+        width: slots of a row.
+        flat: the tokens of all rows.
+        order: the slots, sorted by their tokens.
+        free: which slots are in no piece, shape (slots,).
+        missing: for each sequence, which of its tokens are in no piece, shape (tokens,).
+        pieces: those that were found.
     """
 
     def __init__(self, ids: np.ndarray, sequences: Sequence[np.ndarray]) -> None:
@@ -95,7 +109,11 @@ class _Search:
     def claim(self, index: int, unclaimed: np.ndarray, minimum: float, unbroken: bool = False) -> bool:
         """Make a piece of the longest line of free slots that hold tokens of a sequence, if it has `minimum` slots.
 
+        A line is in one row, and its tokens are as far apart as they are in the sequence. Slots between them with other
+        tokens belong to the piece: these were replaced.
+
         Args:
+            index: of the sequence.
             unclaimed: which tokens of the sequence the piece may have; those that it gets are set to False.
             unbroken: whether none of the tokens between may be replaced.
 
@@ -105,14 +123,15 @@ class _Search:
         slots, offsets = self._free_slots_with(self.sequences[index], np.flatnonzero(unclaimed))
         if not len(slots):
             return False
-        # slots are in one line if they are in one row, and the sequence would begin at one slot by all of them
+        # slots of a line have the same row, and the same slot at which the sequence would begin
         lines, line_of, counts = np.unique(
             np.stack([slots // self.width, slots - offsets]), axis=1, return_inverse=True, return_counts=True
         )
         longest = counts.argmax()
         slots_in_line = slots[line_of.ravel() == longest]
         if unbroken:
-            slots_in_line = max(np.split(slots_in_line, np.flatnonzero(np.diff(slots_in_line) != 1) + 1), key=len)
+            breaks = np.flatnonzero(np.diff(slots_in_line) != 1) + 1
+            slots_in_line = max(np.split(slots_in_line, breaks), key=len)
         if len(slots_in_line) < minimum:
             return False
         start = lines[1, longest]
@@ -125,17 +144,21 @@ class _Search:
 
     def _free_slots_with(self, content: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the free slots that hold the tokens at some offsets of a sequence; the slots, and the offset of each."""
-        low, high = (np.searchsorted(self.flat, content[offsets], side, sorter=self.order)
-                     for side in ("left", "right"))  # fmt: skip
-        slots = np.concatenate([self.order[:0], *(self.order[a:b] for a, b in zip(low, high, strict=True))])
-        offsets = np.repeat(offsets, high - low)
+        begins, ends = (np.searchsorted(self.flat, content[offsets], side, sorter=self.order)
+                        for side in ("left", "right"))  # fmt: skip
+        slots_of_offsets = [self.order[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        slots = np.concatenate([self.order[:0], *slots_of_offsets])
+        offsets = np.repeat(offsets, ends - begins)
         is_free = self.free[slots]
         return slots[is_free], offsets[is_free]
 
     def claim_replaced_ends(self) -> None:
-        """Add to each piece the ends that were replaced: free slots, and not the padding at the end of the row."""
+        """Add to each piece the ends that were replaced: free slots where the rest of its sequence would be.
+
+        Free slots with the token that ends the row are padding, if the last slot of the row is free as well.
+        """
         for number, piece in enumerate(self.pieces):
-            start = piece.slots[0] - piece.offsets[0]
+            start = piece.slots[0] - piece.offsets[0]  # the slot at which the whole sequence would begin
             row_begin = piece.slots[0] // self.width * self.width
             row_end = row_begin + self.width
             length = len(self.missing[piece.sequence])

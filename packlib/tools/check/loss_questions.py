@@ -1,6 +1,6 @@
 """The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,9 @@ _WORDS = {
     "own": "a mean with weights of its own",
 }  # fmt: skip
 
-_OTHERWISE = 0.01  # what the gradients of a sequence change by besides their size, where it is asked something else
+_OTHERWISE = 0.01  # gradients of a sequence that change by more, besides their size, are those of another question
+_OF_TARGETS = "targets at borders", "labels"  # questions
+_QUESTIONS = (*_OF_TARGETS, "mean")
 _SILENT = (
     "The loss is 0 and has no gradient, as where all advantages are 0 (answers of a prompt with equal rewards): "
     "nothing shows what it asks for. Give sequences of which some are to be learned from."
@@ -37,30 +39,29 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
     """
     loss = weighing.whole.loss
     if loss.value is None:
-        evidence = "The model returns no loss: give labels, or pass loss."
-        yield from (Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels", "mean"))
+        yield from _inconclusive(_QUESTIONS, "The model returns no loss: give labels, or pass loss.")
         return
     if not np.isfinite(loss.value):
         evidence = f"The loss of a batch of {len(weighing.checked.sequences)} sequences is {loss.value}"
-        yield from (Finding(question, INCONCLUSIVE, f"{evidence}.") for question in ("targets at borders", "labels"))
+        yield from _inconclusive(_OF_TARGETS, f"{evidence}.")
         yield Finding.failed("mean", f"{evidence}.", "nan loss")
         return
     if weighing.is_silent:
-        yield from (Finding(question, INCONCLUSIVE, _SILENT) for question in ("targets at borders", "labels", "mean"))
+        yield from _inconclusive(_QUESTIONS, _SILENT)
         return
-    steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
-    if loss.touched.any() and max(abs(loss.value), steep) <= 4 * weighing.checked.rounding:
+    largest_slope_of_sum = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
+    if loss.touched.any() and max(abs(loss.value), largest_slope_of_sum) <= 4 * weighing.checked.rounding:
         evidence = (
             f"The loss is 0 to rounding ({loss.value:.2g}), and so are its gradients: none shows what it asks for, "
         )
         evidence += "as where a teacher or a reference equals the model. Give another one."
-        yield from (Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels", "mean"))
+        yield from _inconclusive(_QUESTIONS, evidence)
         return
     if loss.touched.any():
         findings = [_borders(weighing), _labels(weighing)]
     else:
         evidence = "The loss has no gradient with respect to the scores that the model returns."
-        findings = [Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels")]
+        findings = _inconclusive(_OF_TARGETS, evidence)
     yield from findings
     spoiled = ""
     if any(finding.verdict == FAILED for finding in findings):
@@ -72,30 +73,44 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
     yield _mean(weighing, spoiled, leaks, any(finding.verdict == FAILED for finding in of_heads))
 
 
+def _inconclusive(questions: Sequence[str], evidence: str) -> list[Finding]:
+    return [Finding(question, INCONCLUSIVE, evidence) for question in questions]
+
+
+def _joined(keys: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the keys of several parts end to end; an empty array without any."""
+    return np.concatenate([np.empty(0, np.int64), *keys])
+
+
 def _borders(weighing: Weighing) -> Finding:
-    """Find slots before a border that must predict the first token of the next sequence."""
+    """Find slots before a border that must predict a token of the next sequence.
+
+    If targets are not known, a slot counts that the loss depends on in the pack, and in no sequence alone.
+    """
     loss, ids = weighing.whole.loss, weighing.checked.ids
     owner = loss.owner
     width = ids.shape[-1]
     slots = np.arange(ids.numel())
     shift = max(loss.shift, 0) if loss.known else 1
-    to = slots + shift
-    to -= width * (to // width != slots // width)  # the head of the row again, where labels are rolled
-    beyond_border = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
+    target_slots = slots + shift
+    is_behind_row = target_slots // width != slots // width
+    target_slots -= width * is_behind_row  # the begin of the same row, as if labels were rolled
+    beyond_border = (owner >= 0) & (owner[target_slots] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
     if loss.known:
-        leaked = np.flatnonzero(beyond_border & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
+        tokens_there = ids.flatten().cpu().numpy()[target_slots]
+        leaked = np.flatnonzero(beyond_border & loss.predicted & (loss.target == tokens_there))
     else:
         unpacked_losses = weighing.whole.unpacked_losses.values()
-        unpacked_keys = np.concatenate(
-            [loss.key[:0], *(unpacked.key[unpacked.touched] for unpacked in unpacked_losses)]
+        unpacked_keys = _joined(unpacked.key[unpacked.touched] for unpacked in unpacked_losses)
+        leaked = np.flatnonzero(
+            beyond_border & (target_slots > slots) & loss.touched & ~np.isin(loss.key, unpacked_keys)
         )
-        leaked = np.flatnonzero(beyond_border & (to > slots) & loss.touched & ~np.isin(loss.key, unpacked_keys))
     evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
     if not len(leaked):
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
     causes = ["leaked"]
-    if (to < slots)[leaked].all():
+    if (target_slots < slots)[leaked].all():
         causes = ["rolled"]
     elif loss.shift == 2:
         causes = ["leaked", "shifted twice"]
@@ -103,7 +118,11 @@ def _borders(weighing: Weighing) -> Finding:
 
 
 def _of_two_parts(weighing: Weighing, evidence: str) -> Finding | None:
-    """Answer if the loss is made of two parts, each of which is a mean, or one a mean and the other a sum."""
+    """Answer if the loss is made of two parts, each of which is a mean, or one a mean and the other a sum.
+
+    Args:
+        evidence: what was measured before, to which this adds. It ends without a full stop, as in all that follow.
+    """
     if weighing.two_parts is None:
         return None
     first_rule, second_rule = (_WORDS[name] for name in weighing.two_parts)
@@ -121,6 +140,7 @@ def _of_two_parts(weighing: Weighing, evidence: str) -> Finding | None:
 
 
 def _asked_otherwise(weighing: Weighing, evidence: str) -> Finding:
+    """Answer where the loss asks something else of a sequence in a pack than alone, or weighs its tokens otherwise."""
     name, values = why_asked_otherwise(weighing.checked)
     if name == "asked otherwise" and all(batch.loss.certain for batch in weighing.batches):
         name = "weighed otherwise"
@@ -128,7 +148,11 @@ def _asked_otherwise(weighing: Weighing, evidence: str) -> Finding:
 
 
 def _mean_of_heads(evidence: str, rules: dict[int, str]) -> Finding:
-    """Answer by what the targets of further heads weigh, of which each head has its own number."""
+    """Answer by the mean that each further head takes over its own targets.
+
+    Args:
+        rules: by the number of the head, as `rules_of_heads` returns them.
+    """
     count = len(rules)
     wrong = [rule for rule in rules.values() if rule == "" or rule in FAULTS]
     if wrong:
@@ -140,10 +164,11 @@ def _mean_of_heads(evidence: str, rules: dict[int, str]) -> Finding:
 
 
 def _labels(weighing: Weighing) -> Finding:
+    """Find out if the loss of the batch asks each slot for its label; other batches show which labels they ask for."""
     loss = weighing.whole.loss
-    elsewhere = [other_loss.key[other_loss.predicted] for batch in weighing.batches
-                 for other_loss in (batch.loss, *batch.unpacked_losses.values()) if other_loss is not loss]  # fmt: skip
-    return labels_of(loss, np.concatenate([loss.key[:0], *elsewhere]))
+    losses = [batch_loss for batch in weighing.batches for batch_loss in (batch.loss, *batch.unpacked_losses.values())]
+    predicted_elsewhere = [other_loss.key[other_loss.predicted] for other_loss in losses if other_loss is not loss]
+    return labels_of(loss, _joined(predicted_elsewhere))
 
 
 def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
@@ -156,7 +181,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     missing = labeled & ~loss.predicted
     counts = _count_labels(loss, labeled, elsewhere)
     misplaced = misplaced_column(loss.checked) if counts.picked else None
-    # else an advantage or a clip may be the reason why labels are left out
+    # with a negative factor, an advantage or a clipped ratio may be the reason why labels are left out
     has_positive_factors = bool((loss.factor[loss.predicted] > 0).all())
     name = _wrong_place(loss, labeled, counts, misplaced is not None)
     reason: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
@@ -178,12 +203,12 @@ class _LabelCounts(NamedTuple):
 
     Attributes:
         labels: slots that have a label.
-        lost: those of them that are asked for nothing.
-        wrong: those that are asked for another target.
-        prompts: tokens without a label that are asked for one.
-        padding: slots of padding that are asked for a target.
-        picked: lost ones that are asked in another batch.
-        aside: slots without a label that the loss depends on, and that are asked for nothing.
+        lost: slots with a label that must predict nothing.
+        wrong: slots with a label that must predict another token.
+        prompts: slots without a label that must predict the next token of their sequence.
+        padding: slots of padding that must predict a token.
+        picked: lost ones that must predict their label in another batch.
+        aside: slots without a label that the loss depends on, and that must predict nothing.
     """
 
     labels: int
@@ -240,15 +265,15 @@ def _wrong_place(loss: Loss, labeled: np.ndarray, counts: _LabelCounts, is_mispl
         is_misplaced: whether a column of the data lies beside its tokens.
     """
     shift = loss.shift
-    lasts = [piece.slots[labeled[piece.slots]][-1] for piece in loss.pieces if labeled[piece.slots].any()]
-    lost_lasts = int((~loss.predicted[lasts]).sum())
-    return _first(
+    last_labels = [piece.slots[labeled[piece.slots]][-1] for piece in loss.pieces if labeled[piece.slots].any()]
+    lost_last_labels = int((~loss.predicted[last_labels]).sum())
+    return _first_true(
         {
             "ahead": shift == 1 and not loss.checked.causal and loss.known,
             "shifted twice": shift == 2,
             "not shifted": shift == 0 and loss.checked.causal and loss.known,
             "shifted back": shift == -1,
-            "last label": counts.lost and lost_lasts == counts.lost == len(loss.pieces),
+            "last label": counts.lost and lost_last_labels == counts.lost == len(loss.pieces),
             "misplaced column": counts.picked and is_misplaced,
             "picked": counts.picked,
             "labels": counts.wrong,
@@ -258,7 +283,7 @@ def _wrong_place(loss: Loss, labeled: np.ndarray, counts: _LabelCounts, is_mispl
 
 def _asked_besides(loss: Loss, counts: _LabelCounts) -> str | None:
     """Name the first cause for which slots without a label are asked; None if there is none."""
-    return _first(
+    return _first_true(
         {
             "prompts": counts.prompts and loss.known,
             "trained padding": counts.padding > len(loss.pieces),  # one after each sequence is an end token
@@ -268,7 +293,7 @@ def _asked_besides(loss: Loss, counts: _LabelCounts) -> str | None:
     )
 
 
-def _first(names: Mapping[str, object]) -> str | None:
+def _first_true(names: Mapping[str, object]) -> str | None:
     """Return the first name whose value is true; None if there is none."""
     return next((name for name, value in names.items() if value), None)
 
@@ -284,11 +309,11 @@ def _learns_from_others(weighing: Weighing) -> bool:
         label_slots = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
         flat[label_slots] = flat[label_slots].roll(1)
         pull = Loss(checked, {**checked.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
+        if pull is None:
+            continue
         other_slots = np.delete(np.arange(labels.numel()), piece.slots)
-        if (
-            pull is not None
-            and (pull - loss.pull)[other_slots].norm() > weighing.limit * loss.pull[other_slots].norm()
-        ):
+        change = (pull - loss.pull)[other_slots].norm()
+        if change > weighing.limit * loss.pull[other_slots].norm():
             return True
     return False
 
@@ -296,11 +321,12 @@ def _learns_from_others(weighing: Weighing) -> bool:
 def _within_rows(weighing: Weighing) -> bool:
     """Return True if what bypasses the scores depends on other sequences of its row, and on no other row."""
     checked, loss = weighing.checked, weighing.whole.loss
-    rows, depends = checked.row_of, {True: False, False: False}
+    rows = checked.row_of
     if len(checked.owner) == 1:
         return _within_one_row(weighing)
     if len(set(rows.tolist())) < 2 or loss.aside is None:
         return False
+    on_own_row = on_another_row = False
     for piece, row in zip(checked.pieces, rows, strict=True):
         moved = Loss(checked, checked.moved(checked.batch, piece.slots), checked.pieces).aside
         for other_piece, other_row in zip(checked.pieces, rows, strict=True):
@@ -308,18 +334,20 @@ def _within_rows(weighing: Weighing) -> bool:
                 continue
             gradients = loss.aside[other_piece.slots]
             change = (moved[other_piece.slots] - gradients).norm()
-            depends[bool(other_row == row)] |= bool(change > 10 * weighing.limit * gradients.norm())
-    return depends[True] and not depends[False]
+            depends = bool(change > 10 * weighing.limit * gradients.norm())
+            on_own_row |= depends and other_row == row
+            on_another_row |= depends and other_row != row
+    return on_own_row and not on_another_row
 
 
 def _within_one_row(weighing: Weighing) -> bool:
-    """Ask the same of a batch of one row: whether a second row that is put below it changes nothing in the first."""
+    """Return the same of a batch of one row: True if other tokens in a second row change nothing in the first."""
     checked, loss = weighing.checked, weighing.whole.loss
     slots = np.arange(checked.ids.numel())
     moved = checked.moved(checked.batch, slots)
     doubled = _stacked(checked.batch, checked.batch)
     above_moved = _stacked(checked.batch, moved)
-    calls = [checked.called.runs(batch) for batch in (doubled, above_moved)]
+    calls = [checked.called.try_call(batch) for batch in (doubled, above_moved)]
     if loss.aside is None or None in calls or moved["input_ids"].equal(checked.ids):
         return False
     in_doubled = Loss(checked, doubled, checked.pieces).aside
@@ -339,7 +367,10 @@ def _stacked(batch: dict, lower_batch: dict) -> dict:
 
 
 def _parameter_distance(weighing: Weighing) -> float:
-    """Compare the gradient of the parameters with the sequences' own, weighted; relative to its size."""
+    """Return how far the batch's gradient of the parameters is from the weighted sum of those of sequences alone.
+
+    It is relative to the gradient's size; 0 where the two cannot be compared.
+    """
     checked, whole = weighing.checked, weighing.whole
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     units = {checked.unit_of[piece.sequence] for piece in whole.loss.pieces}
@@ -358,7 +389,7 @@ def _has_other_tokens(weighing: Weighing) -> bool:
     loss = weighing.whole.loss
     for unit, unpacked_loss in weighing.whole.unpacked_losses.items():
         pieces = [piece for piece in loss.pieces if weighing.checked.unit_of[piece.sequence] == unit]
-        packed_keys = np.concatenate([loss.key[:0], *(loss.key[piece.slots] for piece in pieces)])
+        packed_keys = _joined(loss.key[piece.slots] for piece in pieces)
         if set(packed_keys.tolist()) != set(unpacked_loss.key[unpacked_loss.key >= 0].tolist()):
             return True
     return False
@@ -373,10 +404,10 @@ def _mean(weighing: Weighing, spoiled: str, leaks: bool, spoiled_heads: bool) ->
         spoiled_heads: whether targets of further heads are wrong.
     """
     checked = weighing.checked
-    if max(checked.loss_noise) > 256 * checked.rounding:
+    if max(checked.loss_noise) > checked.repeat_limit:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
     outputs_agree = not checked.differing() and not checked.differing_elsewhere
-    clean = not leaks and outputs_agree and max(checked.noise) <= 256 * checked.rounding
+    clean = not leaks and outputs_agree and max(checked.noise) <= checked.repeat_limit
     fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
     deviation = max((distance for batch in weighing.batches for distance in batch.deviation.values()), default=0.0)
     evidence = _rules_that_fit(weighing, fitting)
@@ -419,7 +450,10 @@ def _no_right_mean(
     """Answer where no rule fits what sequences weigh, or only the rule of a fault.
 
     Args:
+        evidence: what was measured, without a full stop.
+        fitting: the names of rules that fit.
         deviation: how far the gradient of a sequence in a batch is from a multiple of that alone.
+        spoiled: as in `_mean`.
         clean: whether sequences have the same outputs in a pack as alone.
     """
     share_rows = weighing.checked.called.share_rows

@@ -1,4 +1,4 @@
-"""What follows an update: does the next one begin anew, and does one of sequences without labels stay finite?"""
+"""Does an update leave something for the next one? And is an update of sequences without labels finite?"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,25 +22,35 @@ from packlib.tools.check.slot_gradients import labeled
 from packlib.tools.check.weighing import Weighing
 
 _QUESTION = "next update"
-_UPDATES = 3  # in a row
+_KEEPS_OR_DRAWS = (
+    "step keeps a count or a state besides the gradients, or draws noise from a random generator of its own, which the "
+    "check cannot put back; if it is noise, let step draw none while it is checked."
+)
+_UPDATES = 3  # that are made one right after the other
 
 
 def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
-    """Ask whether an update right after another one has nothing of it: its gradients were cleared."""
+    """Find out if an update right after another one has nothing of it: its gradients were cleared.
+
+    The updates have the same weights and micro-batches, so what their optimizers apply should be the same.
+    """
     if step is None or weighing.whole.loss.value is None or weighing.is_silent:
         return
-    batches = [batch.loss.batch for batch in weighing.batches[2:]]
-    parted = ranks() > 1 and not checked.called.share_rows
-    if parted and ranks() > 2:
+    batches = [batch.loss.batch for batch in weighing.smaller_batches]
+    one_per_rank = ranks() > 1 and not checked.called.share_rows
+    if one_per_rank and ranks() > 2:
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
         return
-    own_batches = [batches[dist.get_rank()]] if parted else batches
+    own_batches = [batches[dist.get_rank()]] if one_per_rank else batches
     first, *later = record_updates(checked, parameters, [own_batches] * _UPDATES, step)
-    has_idle_copies = any(update.idle_copies for update in (first, *later))
-    if has_idle_copies or any(
-        update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)
+    if any(
+        update.num_idle_copies
+        or update.trains_copy_alone()
+        or update.searches
+        or not bool(update.applied.isfinite().all())
+        for update in (first, *later)
     ):
         yield Finding(_QUESTION, NOT_ASKED, "What step applies is not known: see accumulation.")
         return
@@ -48,7 +58,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         yield Finding(_QUESTION, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
         return
     evidence = f"step made {_UPDATES} updates of the same weights and micro-batches, one right after the other"
-    with_stale = next((update for update in later if update.stale), None)
+    with_stale = next((update for update in later if update.num_stale), None)
     if with_stale is not None:
         yield _of_stale_gradients(first, with_stale, evidence)
         return
@@ -58,14 +68,13 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     if _distance(farthest, first) <= NEAR:
         yield Finding(_QUESTION, PASSED, f"{evidence}.")
         return
-    if not parted and not checked.called.share_rows:
+    if not one_per_rank and not checked.called.share_rows:
         gradients = [checked.called.parameter_slope(batch, parameters) for batch in batches]
         finding = _of_other_weights(first, farthest, gradients, evidence)
         if finding is not None:
             yield finding
             return
-    cause = "step keeps a count or a state besides the gradients, or draws noise."
-    yield Finding(_QUESTION, INCONCLUSIVE, f"{evidence}: {cause}")
+    yield Finding(_QUESTION, INCONCLUSIVE, f"{evidence}: {_KEEPS_OR_DRAWS}")
 
 
 def _distance(update: RecordedUpdate, first: RecordedUpdate) -> float:
@@ -75,9 +84,9 @@ def _distance(update: RecordedUpdate, first: RecordedUpdate) -> float:
 
 def _of_stale_gradients(first: RecordedUpdate, update: RecordedUpdate, evidence: str) -> Finding:
     """Answer where parameters still had the gradient of the update before."""
-    evidence += f"; {update.stale} of {update.reached} parameters still had the gradient of the one before"
+    evidence += f"; {update.num_stale} of {update.num_reached} parameters still had the gradient of the one before"
     has_new_optimizer = not any(optimizer is known for optimizer in first.optimizers for known in update.optimizers)
-    if has_new_optimizer and update.stale == update.reached:
+    if has_new_optimizer and update.num_stale == update.num_reached:
         evidence += ", but step makes a new optimizer in each call, and does not say what clears gradients between "
         evidence += "updates. Make the optimizer once, and let step clear them."
         return Finding(_QUESTION, NOT_ASKED, evidence)
@@ -87,7 +96,7 @@ def _of_stale_gradients(first: RecordedUpdate, update: RecordedUpdate, evidence:
 def _of_other_weights(
     first: RecordedUpdate, update: RecordedUpdate, gradients: list[Tensor], evidence: str
 ) -> Finding | None:
-    """Answer if an update is a sum of the same gradients as the first, with other weights.
+    """Answer if an update is a sum of the same gradients as the first, with other weights; else None.
 
     Args:
         gradients: of each micro-batch alone.
@@ -95,8 +104,8 @@ def _of_other_weights(
     first_weights = weights_in(first.applied, gradients)
     weights = weights_in(update.applied, gradients)
     explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
-    rest = float((update.applied - explained).norm())
-    if rest > NEAR * float(first.applied.norm().clamp(min=1e-300)) or all_near(weights / first_weights):
+    residual = float((update.applied - explained).norm())
+    if residual > NEAR * float(first.applied.norm().clamp(min=1e-300)) or all_near(weights / first_weights):
         return None
     evidence += f": micro-batches weigh {weights[0]:.3g} and {weights[1]:.3g}, and "
     evidence += f"{first_weights[0]:.3g} and {first_weights[1]:.3g} in the first."
@@ -104,7 +113,7 @@ def _of_other_weights(
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
-    """Ask what an update of sequences without any label does, if the data have such."""
+    """Find out if an update of sequences without any label is finite, if the data have such sequences."""
     question = "updates without labels"
     rows = [row for row in checked.all_sequences if not labeled(row)]
     if not rows:

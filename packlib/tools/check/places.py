@@ -11,7 +11,7 @@ _PACKAGES = sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
 
 
 def is_own(error: BaseException) -> bool:
-    """Return True if an error is a sentence of packlib's own, and not of code that it called."""
+    """Return True if packlib raised an error on purpose, as a sentence for the user, and no code that it called did."""
     innermost = list(traceback.extract_tb(error.__traceback__))[-1]
     return isinstance(error, ValueError | TypeError) and innermost.filename.startswith(_PACKLIB)
 

@@ -23,63 +23,85 @@ NUDGE = 1 + 2.0**-14  # gradients times this are the same but for their rounding
 
 
 def near(values: Any, expected: Any) -> bool:
+    """Return whether values differ from the expected ones by less than the share `NEAR` of these."""
     return np.allclose(values, expected, rtol=NEAR)
 
 
 def all_near(values: np.ndarray) -> bool:
+    """Return whether all values are near their mean."""
     return near(values, np.full(len(values), values.mean()))
 
 
 def weights_in(update: Tensor, gradients: Sequence[Tensor]) -> np.ndarray:
-    """Return how many times an update holds each of these gradients, by least squares."""
-    return torch.linalg.lstsq(torch.stack([*gradients], 1), update[:, None]).solution[:, 0].numpy()
+    """Find the weights with which these gradients add up to an update, by least squares; shape (gradients,).
+
+    Args:
+        update, gradients: each of shape (numbers,).
+    """
+    matrix = torch.stack([*gradients], 1)
+    return torch.linalg.lstsq(matrix, update[:, None]).solution[:, 0].numpy()
 
 
 @dataclass(frozen=True)
 class RecordedUpdate:
-    """The record of one call of a step. Of each parameter some numbers are looked at (`sampled_numbers`).
+    """The record of one call of a step.
+
+    Only some numbers of each parameter are looked at (`sampled_numbers`), those of all parameters end to end.
 
     Attributes:
-        delivered: the sum of what backward passes gave, on average over ranks.
-        applied: what the optimizer took; what is left at the end if there was no optimizer.
-        steps: the optimizer steps of a parameter.
-        alike: whether all ranks applied the same.
-        reached: how many parameters a gradient came to.
-        stale: how many of them still had that of the update before.
+        delivered: the sum of the gradients that backward passes gave, on average over ranks; shape (numbers,).
+        applied: the gradients that the optimizer read in its first step; those in `.grad` at the end if no optimizer
+            stepped; shape (numbers,).
+        steps: how often optimizers stepped the parameter that they stepped most often.
+        ranks_agree: whether all ranks applied the same.
+        num_reached: how many parameters got a gradient.
+        num_stale: how many of these still had the gradient of the update before when the first one came.
         optimizers: those that stepped.
-        held: shape (parameters,), whether one of them has the parameter.
-        moved: how many parameters were other ones already when the first optimizer that has them stepped.
-        drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
+        in_an_optimizer: shape (parameters,), whether one of these optimizers has the parameter.
+        num_moved: how many parameters had changed already when the first optimizer that has them stepped.
+        num_drifted: how many frozen parameters, such as a teacher's, had changed when a later micro-batch was computed.
         searches: whether an optimizer computed gradients more than once in a step, by a closure.
-        change: what the parameters became, less what they were.
+        change: the parameters at the end less those at the begin; shape (numbers,).
         rates: the rate of each group of parameters at each step of an optimizer.
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
-        left: what the step made of buffers and frozen parameters after it had called the model for the last time; 0 of
-            those that it moves after each micro-batch, as statistics that follow them.
-        idle_copies: how many tensors optimizers stepped that are copies of parameters and have no gradient.
-        unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
+        late_changes: how buffers and frozen parameters changed after the model was called for the last time; 0 for
+            those that the step also changes between micro-batches, such as running statistics.
+        num_copies: how many tensors optimizers stepped that are copies of parameters and have a gradient.
+        num_idle_copies: how many tensors optimizers stepped that are copies of parameters and have no gradient.
+        num_unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
     delivered: Tensor
     applied: Tensor
     steps: int
-    alike: bool
-    reached: int
-    stale: int
+    ranks_agree: bool
+    num_reached: int
+    num_stale: int
     optimizers: list[torch.optim.Optimizer]
-    held: np.ndarray
-    moved: int
-    drifted: int
+    in_an_optimizer: np.ndarray
+    num_moved: int
+    num_drifted: int
     searches: bool
     change: Tensor
     rates: tuple[float, ...]
     rate_moved: bool
-    left: Tensor
-    idle_copies: int
-    unseen: int
+    late_changes: Tensor
+    num_copies: int
+    num_idle_copies: int
+    num_unseen: int
 
     def is_finite(self) -> bool:
+        """Return whether no gradient is NaN or infinite."""
         return bool(self.delivered.isfinite().all() and self.applied.isfinite().all())
+
+    def trains_copy_alone(self) -> bool:
+        """Return whether copies were trained, and the model was not: it got no gradient, and nothing changed it.
+
+        Copies in another precision also step, but they get the model's gradients, or give the model their values.
+        """
+        may_change = any(self.rates)
+        model_is_untouched = not self.delivered.any() and not self.change.any()
+        return self.num_copies > 0 and may_change and bool(model_is_untouched)
 
 
 def record_update(
@@ -93,8 +115,8 @@ def record_update(
     """Call the step once, and leave parameters and gradients as they were.
 
     Args:
-        damping: what each gradient is multiplied with as it arrives.
-        still: whether the model is kept from training, in which it may draw noise.
+        damping: factor that each gradient is multiplied with as it arrives.
+        still: whether to keep the model from `train()`, since it may draw noise in training.
     """
     with without_training() if still else nullcontext():
         return record_updates(checked, parameters, [batches], step, damping)[0]
@@ -162,7 +184,23 @@ def _put_back(module: nn.Module, parameters: list[nn.Parameter]) -> Iterator[Cal
 
 
 class _Recorder:
-    """Writes down, by hooks of parameters and optimizers, what comes to parameters and what optimizers take."""
+    """Hooks that write down which gradients come to parameters, and which of these optimizers apply.
+
+    Attributes:
+        first_values, first_frozen: parameters and frozen parameters as they were before the first update.
+        known_optimizers, first_states: the optimizers that have stepped, and their states before they first did.
+        first_copies: what optimizers have that is no parameter of the model, with its values before the first step.
+        original_of: for each of these the parameter that it is a copy of; None if it is no copy.
+        first_sums: of sharded parameters, the gradient that came first in the first update.
+
+    Those of one update, which `begin` sets:
+        delivered, taken: by parameter, the sum of its gradients, and its gradient at each step of an optimizer.
+        left_before: by sharded parameter, the gradient that the update before left.
+        reached, stale: the parameters that got a gradient, and those of them that still had an old one.
+        is_moved: by parameter of an optimizer, whether it had changed before the optimizer stepped.
+        last_called: buffers and frozen parameters as the last call of the model left them.
+        following: the indices of those of them that change between two calls.
+    """
 
     def __init__(self, module: nn.Module, parameters: list[nn.Parameter], damping: float) -> None:
         self.module = module
@@ -171,12 +209,12 @@ class _Recorder:
         self.sharded = any(isinstance(p, DTensor) for p in parameters)
         self.first_values = {p: p.detach().clone() for p in parameters}
         self.first_frozen = {p: p.detach().clone() for p in frozen_parameters(module, parameters)}
-        self.first_sums = dict[nn.Parameter, Tensor]()  # of sharded parameters: what came first in the first update
+        self.first_sums = dict[nn.Parameter, Tensor]()
         self.own_parameters = set(module.parameters())
         self.known_optimizers = list[torch.optim.Optimizer]()
-        self.first_states = list[dict]()  # of each known optimizer, when it stepped for the first time
-        self.first_copies = dict[Tensor, Tensor]()  # what optimizers have that is no parameter of the model
-        self.original_of = dict[Tensor, nn.Parameter | None]()  # of these: the parameter that one is a copy of
+        self.first_states = list[dict]()
+        self.first_copies = dict[Tensor, Tensor]()
+        self.original_of = dict[Tensor, nn.Parameter | None]()
         self.begin()
 
     def begin(self) -> None:
@@ -186,16 +224,17 @@ class _Recorder:
         self.left_before = {p: sampled_numbers(p, p.grad) for p in self.parameters} if self.sharded else {}
         self.reached = set[nn.Parameter]()
         self.stale = set[nn.Parameter]()
-        self.moved_of_held = dict[nn.Parameter, bool]()
+        self.is_moved = dict[nn.Parameter, bool]()
         self.drifted = set[nn.Parameter]()
         self.optimizers = list[torch.optim.Optimizer]()
+        self.copies = set[Tensor]()
         self.idle_copies = set[Tensor]()
         self.searches = False
         self.rates = list[float]()
         self.rates_at_first: list[float] | None = None
         self.rate_moved = False
-        self.last_called = list[Tensor]()  # buffers and frozen parameters when the model was called for the last time
-        self.following = set[int]()  # which of them move between two calls
+        self.last_called = list[Tensor]()
+        self.following = set[int]()
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -236,36 +275,43 @@ class _Recorder:
         for p in self.parameters:
             if self.taken[p]:
                 applied.append(self.taken[p][0])
-            else:
-                applied.append(sampled_numbers(p, None if steps else p.grad))
+            elif steps:  # the optimizers that stepped applied nothing to this parameter
+                applied.append(sampled_numbers(p, None))
+            else:  # step leaves the update in the gradients
+                applied.append(sampled_numbers(p, p.grad))
         return RecordedUpdate(
             delivered=torch.cat([*self.delivered.values()]),
             applied=torch.cat(applied),
             steps=steps,
-            alike=True,
-            reached=len(self.reached),
-            stale=len(self.stale),
+            ranks_agree=True,
+            num_reached=len(self.reached),
+            num_stale=len(self.stale),
             optimizers=self.optimizers,
-            held=np.array([p in self.moved_of_held for p in self.parameters]),
-            moved=sum(self.moved_of_held.values()),
-            drifted=len(self.drifted),
+            in_an_optimizer=np.array([p in self.is_moved for p in self.parameters]),
+            num_moved=sum(self.is_moved.values()),
+            num_drifted=len(self.drifted),
             searches=self.searches,
             change=torch.cat(
                 [sampled_numbers(p, p) - sampled_numbers(p, value) for p, value in self.first_values.items()]
             ),
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
-            left=self._left(),
-            idle_copies=len(self.idle_copies),
-            unseen=sum(p is None for p in self.original_of.values()),
+            late_changes=self._late_changes(),
+            num_copies=len(self.copies),
+            num_idle_copies=len(self.idle_copies),
+            num_unseen=sum(p is None for p in self.original_of.values()),
         )
 
     def _gradient_came(self, p: nn.Parameter, gradient: Tensor) -> None:
+        """Add a gradient that a backward pass gives to a parameter."""
         self._reach(p)
         self.delivered[p].add_(sampled_numbers(p, gradient))
 
     def _sum_changed(self, p: nn.Parameter) -> None:
-        """Write down the gradient of a sharded parameter, of which only the sum with what it still has is seen."""
+        """Write down the gradient of a sharded parameter: its hook sees only the sum with the gradient from before.
+
+        A first sum that equals the first one of all plus what was left shows that the old gradient was not cleared.
+        """
         total = sampled_numbers(p, p.grad)
         if p not in self.reached:
             first_sum = self.first_sums.setdefault(p, total)
@@ -284,17 +330,22 @@ class _Recorder:
         self.reached.add(p)
 
     def _compare_frozen(self, module: nn.Module, inputs: tuple) -> None:
-        """Write down which frozen parameters are other ones as a micro-batch is computed."""
+        """Write down which frozen parameters have changed by the time that a micro-batch is computed."""
         self.drifted.update(p for p, value in self.first_frozen.items() if not torch.equal(p, value))
 
     def _what_does_not_learn(self) -> list[Tensor]:
+        """Return the frozen parameters and the buffers."""
         return [*self.first_frozen, *self.module.buffers()]
 
     def _keep_what_does_not_learn(self, module: nn.Module, inputs: tuple, output: Any) -> None:
-        """Keep buffers and frozen parameters as a call leaves them: what it does to them, as to a cache, is its own."""
+        """Copy buffers and frozen parameters as a call of the model leaves them.
+
+        Changes within the call, as of a cache, are the model's, and not the step's.
+        """
         self.last_called = [value.detach().clone() for value in self._what_does_not_learn()]
 
     def _changed_since_the_last_call(self) -> list[Tensor]:
+        """Return how each buffer and frozen parameter changed since the model was called; [] if that is not known."""
         values = self._what_does_not_learn()
         if len(values) != len(self.last_called):  # there was no call, or there is another buffer since
             return []
@@ -309,7 +360,8 @@ class _Recorder:
             index for index, change in enumerate(self._changed_since_the_last_call()) if change.any()
         )
 
-    def _left(self) -> Tensor:
+    def _late_changes(self) -> Tensor:
+        """Return how buffers and frozen parameters changed after the last call, 0 for those that `following` has."""
         changes = self._changed_since_the_last_call()
         by_update = [change * (index not in self.following) for index, change in enumerate(changes)]
         return torch.cat([torch.zeros(0, dtype=torch.float64), *by_update])
@@ -345,6 +397,7 @@ class _Recorder:
         return arguments[:1], named | {"closure": watched}
 
     def _take(self, optimizer: torch.optim.Optimizer) -> None:
+        """Write down what an optimizer is about to apply, by parameter, and what it had before its first step."""
         self.optimizers.append(optimizer)
         if not any(known_optimizer is optimizer for known_optimizer in self.known_optimizers):
             self.known_optimizers.append(optimizer)
@@ -354,10 +407,12 @@ class _Recorder:
             p = tensor if tensor in self.own_parameters else self._original(tensor)
             if p not in self.taken:
                 continue
-            self.moved_of_held.setdefault(p, _is_moved(p, self.first_values[p]))
+            self.is_moved.setdefault(p, _is_moved(p, self.first_values[p]))
             if tensor.grad is not None:
                 self._reach(p)
                 self.taken[p].append(sampled_numbers(p, tensor.grad))
+                if tensor is not p:
+                    self.copies.add(tensor)
             elif tensor is not p:
                 self.idle_copies.add(tensor)
 
@@ -376,6 +431,7 @@ class _Recorder:
 
 
 def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
+    """Return the learning rate of each group of parameters that has one."""
     return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
 
 
@@ -392,7 +448,7 @@ def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
 
 @torch.no_grad()
 def _is_moved(parameter: Tensor, first_value: Tensor) -> bool:
-    """Return whether a parameter is another one, by more than what going away and coming back rounds off (SAM)."""
+    """Return whether a parameter has changed by more than rounding, as SAM leaves by a step forth and back."""
     if torch.equal(parameter, first_value):
         return False
     if parameter.dtype not in (torch.float32, torch.float64):
@@ -402,7 +458,7 @@ def _is_moved(parameter: Tensor, first_value: Tensor) -> bool:
 
 
 def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:
-    """Return the mean over ranks of what was delivered, and whether all ranks applied the same."""
+    """Return the record with the mean over ranks of `delivered`, `ranks_agree`, and the largest `num_stale`."""
     delivered = update.delivered
     if not sharded:  # what arrives at a sharded parameter is the mean over the ranks already
         dist.all_reduce(delivered)
@@ -410,6 +466,6 @@ def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:
     applied_by_rank = [torch.empty_like(update.applied) for _ in range(ranks())]
     dist.all_gather(applied_by_rank, update.applied)
     are_alike = all(near(applied, applied_by_rank[0]) for applied in applied_by_rank)
-    stale = torch.tensor(update.stale)
-    dist.all_reduce(stale, dist.ReduceOp.MAX)
-    return replace(update, delivered=delivered, alike=are_alike, stale=int(stale))
+    num_stale = torch.tensor(update.num_stale)
+    dist.all_reduce(num_stale, dist.ReduceOp.MAX)
+    return replace(update, delivered=delivered, ranks_agree=are_alike, num_stale=int(num_stale))

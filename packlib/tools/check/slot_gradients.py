@@ -20,37 +20,43 @@ from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_in_row
 
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
 _FAINT = 0.25  # of the largest slope of a row: below this the slot has no target, only an extra term of the loss
-_AT_ONCE = 64  # rows of logits
-_LONGEST = 1 << 32  # of a sequence
+_AT_ONCE = 64  # rows of logits that are fitted at once, to save memory
+_LONGEST = 1 << 32  # tokens; a key is the number of the sequence times this, plus the place of the token
 
 
 class Head(NamedTuple):
-    """A head besides the scores: its target, and what that weighs, of each slot, as a `Loss` has them."""
+    """The `target` and the `factor` of each slot, as a `Loss` has them, for a head besides the scores."""
 
     target: np.ndarray
     factor: np.ndarray
 
 
 class Loss:
-    """A loss of N slots.
+    """The loss of a batch of N slots, and what it asks of each slot.
+
+    Attributes of each slot, of shape (N,):
+        owner: the number of the piece; below 0 on padding.
+        key: which token of which sequence it is, the same number in each batch; below 0 on padding.
+        token: the token that the data have there; -100 on padding.
+        label: the same token, or -100 where the data say that it is not to be predicted.
+        target: the token that the slot must predict; -100 if there is none, or if it is not known.
+        factor: how much the slot weighs, the c above; 0 where it is not known.
+        touched: whether the loss depends on the scores of the slot.
+        predicted: whether the slot must predict a token.
 
     Attributes:
-        pieces, owner: where the sequences are, and the number of the piece in each slot, below 0 on padding.
-        key: shape (N,), which token of which sequence it is, the same in each batch; below 0 on padding.
-        token, label: shape (N,), what the data say that it is, and -100 in labels where that is not to be predicted.
+        pieces: where the sequences are.
         value: the loss, or None.
-        target: shape (N,), what each slot is to predict; -100 where that is nothing, or not known.
-        factor: shape (N,), how much it weighs, the c above; 0 where it is not known.
-        touched: shape (N,), whether the loss depends on its scores.
-        predicted: shape (N,), whether it is asked for a target.
-        certain: whether each gradient has the form above, so that all factors are known; `known`, all targets.
-        pull: shape (N, width), the gradient with respect to the embeddings.
+        certain: whether each gradient has the form above, so that all factors are known.
+        known: whether all targets are known.
+        pull: shape (N, width), the gradient with respect to the embeddings; None without one.
         steepest: the largest slope of a score.
-        beside: the share of the loss, or of its gradient, that does not pass through the scores.
-        further: further heads by their order, such as those that predict several tokens ahead, if each slope of theirs
-            has the form above; those that have no target are left out.
+        beside: the share of the loss that does not pass through the scores; 0 unless `certain`.
+        further: by their order, heads besides the scores whose slopes all have the form above, such as those that
+            predict several tokens ahead.
 
     Args:
+        pieces: where the sequences are, if that is known.
         call: of the model with this batch, if there was one.
     """
 
@@ -101,7 +107,15 @@ class Loss:
         return None if self.pull is None or self.through is None else self.pull - self.through
 
     def _pull(self, call: ModelCall, output: Tensor, slope: Tensor | None) -> Tensor | None:
-        """Compute gradients, by slot, of a sum that `slope` weighs."""
+        """Compute the gradient with respect to the embeddings; None if it reaches none of them.
+
+        Args:
+            output: what is differentiated: the loss, or scores.
+            slope: the weights of the scores in the sum that is differentiated; None for the loss.
+
+        Returns:
+            Shape (N, width), of all embeddings next to each other.
+        """
         if not call.embeddings:
             return None
         gradients = torch.autograd.grad(output, call.embeddings, slope, retain_graph=True, allow_unused=True)
@@ -127,7 +141,7 @@ class Loss:
         return sum(of_heads[1:], of_heads[0]) if of_heads else None
 
     def _of_further_heads(self, call: ModelCall) -> dict[int, "Head"]:
-        """Return what is asked of other outputs as wide as the scores, if each of their slopes has the form above."""
+        """Return the heads, by their order, that have targets and whose slopes all have the form above."""
         heads = {}
         for number, output in self._outputs_of_heads(call).items():
             scores = by_slot(output, self.batch["input_ids"])
@@ -143,7 +157,8 @@ class Loss:
 
     def _outputs_of_heads(self, call: ModelCall) -> dict[int, Tensor]:
         """Return the outputs as wide as the scores, by their order, without the scores themselves."""
-        heads, width = list[Tensor](), call.scores.shape[-1]
+        heads = list[Tensor]()
+        width = call.scores.shape[-1]
         for _, _, output in [] if self.checked.called.share_rows else call.parts:
             scores = by_slot(output, self.batch["input_ids"])
             is_head = scores is not None and scores.shape[1] == width and output.requires_grad
@@ -159,6 +174,12 @@ class Loss:
         return 0.1 if self.checked.rounding > 1e-4 else 1e-3
 
     def _read(self, slope: Tensor, scores: Tensor, score_slots: np.ndarray) -> None:
+        """Set what the gradient with respect to the scores shows: `touched`, `certain`, `target` and the like.
+
+        Args:
+            slope, scores: shape (M, vocabulary).
+            score_slots: the slot of each row, shape (M,).
+        """
         reading = _read_slopes(slope, scores, self._tolerance)
         self.steepest = float(reading.size.max(initial=0))
         if not len(reading.rows):
@@ -166,11 +187,12 @@ class Loss:
         slots = score_slots[reading.rows]
         self.touched[slots] = True
         self.certain = bool(reading.fits.all())
-        has_target = np.ones(len(slots), bool)
+        has_target = np.ones(len(slots), bool)  # of these slots
         if self.certain:
             self.factor[slots] = reading.factor
             has_target = np.abs(reading.factor) > _FAINT * reading.size
-            self.beside = abs(1 - float(reading.factor @ reading.entropy) / (self.value or np.inf))
+            through_scores = float(reading.factor @ reading.entropy)  # the sum of weighted cross entropies
+            self.beside = abs(1 - through_scores / (self.value or np.inf))
         self.known = bool((reading.fits | reading.lone)[has_target].all())
         self.predicted[slots[has_target]] = True
         if self.known:
@@ -178,7 +200,7 @@ class Loss:
 
     @property
     def concerned(self) -> np.ndarray:
-        """Shape (N,), the slots that are asked, and the targets that they are asked for."""
+        """Mark the slots that must predict a token, and the slots of these tokens; shape (N,)."""
         return self.predicted | np.roll(self.predicted, self.shift) if self.pieces else self.predicted
 
     @cached_property
@@ -188,7 +210,7 @@ class Loss:
 
     @property
     def factors(self) -> Tensor | None:
-        """The factors by slot, shape (N, 1), if they are known."""
+        """The factors by slot as a tensor, shape (N, 1); None if they are not known."""
         return torch.from_numpy(self.factor)[:, None] if self.certain else None
 
     @cached_property
@@ -216,6 +238,7 @@ class Loss:
         return (labels == self.expected_target) | (np.roll(labels, -self.shift) == self.expected_target)
 
     def _labels(self, piece: Piece) -> np.ndarray:
+        """Return the labels that the data have for the tokens of a piece, -100 where there is none; shape (tokens,)."""
         row = self.checked.sequences[piece.sequence]
         ids = np.asarray(row["input_ids"])
         labels = np.asarray(row.get("labels", ids))
@@ -229,18 +252,24 @@ class Loss:
         return ids[piece.offsets]
 
     def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
-        """Return the values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""
+        """Return for each slot the value `shift` slots after it, shape (N,); -100 beyond its piece, and on padding.
+
+        For two pieces with the values 5 6 7 and 8 9, one ahead is 6 7 -100 and 9 -100.
+        """
         to = np.arange(len(values)) + shift
         clipped = np.clip(to, 0, len(values) - 1)
-        return np.where(
-            (to == clipped) & (self.owner >= 0) & (self.owner[clipped] == self.owner), values[clipped], IGNORED
-        )
+        is_in_piece = (to == clipped) & (self.owner >= 0) & (self.owner[clipped] == self.owner)
+        return np.where(is_in_piece, values[clipped], IGNORED)
 
     @cached_property
     def shift(self) -> int:
-        """Return the number of places from a token to its target, if most agree."""
+        """Return by how many slots the target of a slot is ahead: the shift that fits most slots.
+
+        If targets are not known, it is the one of 0 and 1 by which slots with a label are most nearly those that must
+        predict. If no shift fits half of the slots, it is 1 for a causal model, else 0.
+        """
         natural = int(self.checked.causal)
-        if not self.known:  # where labels are, if the loss is asked at those slots
+        if not self.known:
             has_label = {shift: (self.ahead(self.label, shift) != IGNORED) for shift in (natural, 1 - natural)}
             return min(has_label, key=lambda shift: ((has_label[shift] != self.predicted) & (self.owner >= 0)).sum())
         tokens = np.where(self.label == IGNORED, self.token, self.label)
@@ -250,10 +279,13 @@ class Loss:
 
     @cached_property
     def expected_target(self) -> np.ndarray:
-        """Shape (N,), the label that each slot should have as its target; -100 for none."""
+        """Shape (N,), the label that each slot should predict; -100 for none.
+
+        A batch whose labels are the next tokens may hold all tokens of a sequence but the last, which is a label alone.
+        """
         targets = self.ahead(self.label, self.shift)
-        last_may_be_a_target_alone = self.shift == 1 and self.checked.causal and self._labels_are_ahead
-        for piece in self.pieces if last_may_be_a_target_alone else []:
+        last_may_be_a_label_alone = self.shift == 1 and self.checked.causal and self._labels_are_ahead
+        for piece in self.pieces if last_may_be_a_label_alone else []:
             end = len(self.checked.sequences[piece.sequence]["input_ids"]) - 1
             if piece.offsets[-1] == end - 1:
                 targets[piece.slots[-1]] = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
@@ -300,28 +332,42 @@ def _read_slopes(slope: Tensor, scores: Tensor, tolerance: float) -> _SlopeReadi
     rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
     kind = torch.promote_types(scores.dtype, torch.float32)
     chunks = np.array_split(rows, -(-len(rows) // _AT_ONCE)) if len(rows) else []
-    parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in chunks]
-    columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)] or [np.empty(0)] * 5
+    of_chunks = [_form(slope[chunk].to(kind), scores[chunk].to(kind)) for chunk in chunks]
+    columns = [torch.cat(column).cpu().numpy() for column in zip(*of_chunks, strict=True)] or [np.empty(0)] * 5
     target, lone, factor, deviation, entropy = columns
     return _SlopeReading(rows, size[rows], target, lone, factor, deviation <= tolerance * size[rows], entropy)
 
 
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
-    """Fit rows to a p + b − c at the target: the target, if its sign is alone, c, what is left over, and −log p."""
+    """Fit each row of slopes to a p + b − c at the target; p is the softmax of the scores.
+
+    The target is the score whose slope has another sign than all others; without such, that of the largest slope. a and
+    b are the line through the slopes of the other scores, by least squares, and c is how far the target is below it.
+
+    Args:
+        slope, scores: shape (rows, vocabulary).
+
+    Returns:
+        Five of shape (rows,): the target, whether its sign is alone, c, the largest distance of another score's slope
+        from the line, and −log p of the target.
+    """
     logarithm = scores.log_softmax(1)
     p = logarithm.exp()
     lowest = slope.argmin(1)
     highest = slope.argmax(1)
-    one_below, one_above = (slope < 0).sum(1) == 1, (slope > 0).sum(1) == 1
+    one_below = (slope < 0).sum(1) == 1  # a single slope is negative
+    one_above = (slope > 0).sum(1) == 1
     target = torch.where(one_below, lowest, torch.where(one_above, highest, slope.abs().argmax(1)))[:, None]
     is_other = torch.ones_like(slope).scatter_(1, target, 0)
     count = is_other.sum(1, keepdim=True)
-    mean_p, mean = ((x * is_other).sum(1, keepdim=True) / count for x in (p, slope))
-    steep = ((p - mean_p) * slope * is_other).sum(1, keepdim=True)
-    a = steep / ((p - mean_p).square() * is_other).sum(1, keepdim=True).clamp(min=1e-30)
-    line = mean + a * (p - mean_p)
+    mean_p, mean_slope = ((x * is_other).sum(1, keepdim=True) / count for x in (p, slope))
+    covariance = ((p - mean_p) * slope * is_other).sum(1, keepdim=True)  # times count, as the variance is
+    variance = ((p - mean_p).square() * is_other).sum(1, keepdim=True)
+    a = covariance / variance.clamp(min=1e-30)
+    line = mean_slope + a * (p - mean_p)
     factor = (line - slope).gather(1, target)[:, 0]
-    deviation = ((slope - line) * is_other).abs().amax(1)
-    chosen = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
-    deviation = torch.where(chosen, deviation, torch.inf)
-    return target[:, 0], (one_below | one_above) & chosen, factor, deviation, -logarithm.gather(1, target)[:, 0]
+    is_choice = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
+    deviation = torch.where(is_choice, ((slope - line) * is_other).abs().amax(1), torch.inf)
+    is_lone = (one_below | one_above) & is_choice
+    entropy = -logarithm.gather(1, target)[:, 0]
+    return target[:, 0], is_lone, factor, deviation, entropy

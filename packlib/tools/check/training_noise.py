@@ -18,14 +18,15 @@ from packlib.tools.check.called_model import by_slot, ranks
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 
-_CALLS, _TIMES = 8, 4  # calls with a seed each, and how often they are made if the first ones find something
-_LARGER = np.log(1.5)  # of squares: twice as many slots in a row halve those of NEFTune
+_CALLS = 8  # by which a variance is estimated
+_REPEATS = 4  # of an estimate, if the first one finds another size of noise
+_LARGER = np.log(1.5)  # a ratio of variances: twice as many slots in a row halve that of NEFTune's noise
 _DROPOUTS = {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout}
-_WITH_DROPOUT = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}  # where dropout_p is
+_WITH_DROPOUT = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}  # place of dropout_p
 
 
 class WithoutDropout(TorchFunctionMode):
-    """In here dropout keeps everything, whatever the mode of the model."""
+    """A context in which dropout keeps everything, whatever the mode of the model."""
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         named = dict(kwargs or {})
@@ -60,8 +61,8 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
         yield Finding(question, NOT_ASKED, reason)
         return
     with called.mode(train=True):
-        call = called.runs(checked.batch)
-        repeats = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
+        call = called.try_call(checked.batch)
+        repeats = [called.try_call(checked.batch, reseed=reseed) for reseed in (True, False)]
         if call is None or None in repeats:
             yield Finding(question, INCONCLUSIVE, "The model does not take the batch while it trains.")
             return
@@ -70,43 +71,50 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
             f"While the model trains, two calls with one batch differ by {same_seed:.2g} of the outputs with one seed"
         )
         evidence += f", by {other_seed:.2g} with another"
-        if same_seed > 256 * checked.rounding:
+        if same_seed > checked.repeat_limit:
             yield Finding.failed(question, f"{evidence}.", "moves in training")
-        elif other_seed <= 256 * checked.rounding:
+        elif other_seed <= checked.repeat_limit:
             yield Finding(question, PASSED, f"{evidence}.")
         else:
             yield _of_noise(checked, evidence)
 
 
 def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
-    """Find out if the noise of sequences is as large in the pack as it is alone."""
+    """Find out if the noise of sequences is as large in the pack as it is alone.
+
+    Args:
+        evidence: what was measured before, to which this adds.
+    """
     if ranks() > 1 or None in checked.unpacked:
         reason = (
             "; on several ranks, or where the model takes no sequence alone, how large the noise is was not compared."
         )
         return Finding("training", NOT_ASKED, f"{evidence}{reason}")
-    first_ratio = _larger(checked)
+    first_ratio = _log_ratio_of_noise(checked)
     ratios = [first_ratio]
     # a large ratio may be by chance, as where a layer is skipped at times
     if first_ratio is not None and abs(first_ratio) > _LARGER / 2:
-        ratios += [_larger(checked) for _ in range(_TIMES - 1)]
-    reached = [ratio for ratio in ratios if ratio is not None]
-    if len(reached) < len(ratios):
+        ratios += [_log_ratio_of_noise(checked) for _ in range(_REPEATS - 1)]
+    known_ratios = [ratio for ratio in ratios if ratio is not None]
+    if len(known_ratios) < len(ratios):
         reason = "calls go through other parts of the model, or no part of it has noise at the tokens of both."
         return Finding("training", NOT_ASKED, f"{evidence}; how large the noise is was not compared: {reason}")
-    ratio = float(np.mean(reached))
+    ratio = float(np.mean(known_ratios))
     evidence += f"; the noise of a sequence is {np.exp(ratio / 2):.2g} times as large in the pack as alone."
-    if abs(ratio) <= _LARGER or min(np.sign(ratio) * np.array(reached)) < _LARGER / 2:
+    all_agree = min(np.sign(ratio) * np.array(known_ratios)) >= _LARGER / 2
+    if abs(ratio) <= _LARGER or not all_agree:
         return Finding("training", PASSED, evidence)
     return Finding.failed("training", evidence, "noise of a row")
 
 
-def _larger(checked: CheckedBatch) -> float | None:
-    """Compare a sequence's squared noise in the pack with that alone; the mean logarithm of the ratios.
+def _log_ratio_of_noise(checked: CheckedBatch) -> float | None:
+    """Return the logarithm of a sequence's noise variance in the pack over that alone, on average over sequences.
 
-    None if the model calls other parts for a sequence alone, or in another call (LayerDrop), or if none has noise.
+    Noise is measured at the first part of the model whose input has some: what follows, such as a normalization, may
+    hide how large it is.
 
-    It is looked at where it comes into the model: what follows, such as a normalization, may hide how large it is.
+    Returns:
+        None if the model calls other parts for a sequence alone, or in another call (LayerDrop), or has no noise.
     """
     ratios = list[float]()
     packed_variances = _variances(checked, checked.batch)
@@ -125,9 +133,11 @@ def _larger(checked: CheckedBatch) -> float | None:
 
 
 def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor] | None:
-    """Compute the variance over some calls of each part's inputs, and of the outputs, by slot.
+    """Compute the variance over some calls of each part's input, and of the outputs.
 
-    None if not all calls go through the same parts.
+    Returns:
+        For each part in the order in which they end, and last for the outputs: shape (N,), summed over the width. None
+        if not all calls go through the same parts.
     """
     ids = batch["input_ids"]
     calls = [checked.called(batch, reseed=False) for _ in range(_CALLS)]

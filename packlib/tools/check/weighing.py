@@ -27,9 +27,16 @@ def amounts(
 ) -> dict[str, int]:
     """Count everything in a batch that a loss may be divided by.
 
-    How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
-    predicted tokens "in the row" of a unit. Tokens count as the loss predicts them, or as the data label them: a
-    clipped one has no gradient. Or `has_target` marks the slots that count, as for a further head.
+    Args:
+        by_labels: whether the tokens count that have a label in the data, and not those that the loss predicts: a
+            clipped token has a label and no gradient.
+        unit: the sequence or group whose row is counted.
+        has_target: the slots that count, as for a further head; then `by_labels` has no effect. Shape (N,).
+
+    Returns:
+        How many "tokens" are predicted, and of how many "sequences" and "groups"; the "length" (slots of sequences),
+        the "rows" and the "slots" of the batch; and how many predicted tokens are "in the row" of the unit. Each count
+        of predictions is at least 1.
     """
     width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
     if has_target is None:
@@ -48,9 +55,9 @@ def amounts(
     }
 
 
-_OF_TWO = 0.01  # how far gradients may be from two parts, also in half precision, where more would fit anything
-Rule = Callable[[dict[str, int]], float]
-RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
+_OF_TWO = 0.01  # how far gradients may be from two parts at most: in half precision more would fit anything
+Rule = Callable[[dict[str, int]], float]  # from `amounts` of a batch to what a token, or a sequence, weighs in it
+RULES: dict[str, Rule] = {
     "token": lambda has: 1 / has["tokens"],
     "sequence": lambda has: 1 / has["sequences"],
     "group": lambda has: 1 / has["groups"],
@@ -68,7 +75,7 @@ FAULTS: dict[str, Rule] = {
 }
 
 
-def _by(rule: Rule, loss: Loss, unpacked_loss: Loss, by_labels: bool, unit: int) -> float:
+def _expected_weight(rule: Rule, loss: Loss, unpacked_loss: Loss, by_labels: bool, unit: int) -> float:
     """Return what a unit weighs in a batch by a rule, relative to what it weighs alone."""
     return rule(amounts(loss, by_labels, unit)) / rule(amounts(unpacked_loss, by_labels, unit))
 
@@ -77,9 +84,14 @@ class Weighed:
     """A batch, and what each of its units (a sequence, or a group of them) weighs in the loss, compared with it alone.
 
     Attributes:
-        loss, unpacked_losses: of the batch, and of each unit alone.
-        weight: how many times the gradient of the unit alone that in the batch is; empty without gradients.
-        deviation: how far that gradient is from a multiple, relative to it.
+        loss: of the batch.
+        unpacked_losses: by unit, the loss of a batch of this unit alone.
+        weight: by unit, the factor by which its gradient alone must be multiplied to get that in the batch. Units
+            without a gradient are left out.
+        deviation: by unit, how far the gradient in the batch is from this multiple, relative to its size.
+
+    Args:
+        known_losses: by unit, those that were computed for other batches; new ones are added.
     """
 
     def __init__(self, checked: CheckedBatch, batch: dict, known_losses: dict[int, Loss]) -> None:
@@ -98,7 +110,7 @@ class Weighed:
         for unit, unpacked_loss in self.unpacked_losses.items():
             of_factors = _multiple(self.loss, unpacked_loss, "factors")
             of_pull = _multiple(self.loss, unpacked_loss, "pull")
-            multiple = of_factors or of_pull  # factors stay what they are where sequences see each other
+            multiple = of_factors or of_pull  # factors do not change if sequences see each other, so they come first
             if multiple is None:
                 continue
             self.weight[unit] = multiple.times
@@ -123,7 +135,7 @@ class Weighed:
     ) -> Loss | None:
         """Compute the loss of a unit alone, or, where the collator changes tokens at random, of this batch's tokens."""
         if checked.changes_tokens:
-            if len(pieces) > 1 or not checked.bare:
+            if len(pieces) > 1 or not checked.takes_bare_tokens:
                 return None
             whole_piece = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].offsets)]
             return Loss(checked, checked.unpacked_batch(pieces[0], self.loss.batch), whole_piece)
@@ -133,11 +145,17 @@ class Weighed:
 
 
 def _is_silent(loss: Loss) -> bool:
+    """Return whether a loss has a gradient, but one that is 0 at all scores and embeddings."""
     return not loss.touched.any() and loss.pull is not None and not bool(loss.pull.any())
 
 
 class Multiple(NamedTuple):
-    """How many times a unit's gradient alone its gradient in a batch is, and how far it is from that, relatively."""
+    """A unit's gradient in a batch as a multiple of its gradient alone, by least squares.
+
+    Attributes:
+        times: the factor.
+        deviation: how far the gradient in the batch is from the multiple, relative to its size.
+    """
 
     times: float
     deviation: float
@@ -164,12 +182,18 @@ def _multiple(loss: Loss, unpacked_loss: Loss, name: str) -> Multiple | None:
 
 
 class Weighing:
-    """The batch of all units, the same in reverse, and two smaller ones; and the rules that weights follow in all."""
+    """What each unit weighs in four batches, and the rules that these weights follow.
+
+    Attributes:
+        reduction: the mean that is meant, as in `check_packing`.
+        tolerance: how far a weight may be from a rule, relative to it.
+        batches: of all units, of all in reverse, and two smaller ones, which have all units between them.
+    """
 
     def __init__(self, checked: CheckedBatch, reduction: str | None) -> None:
         self.checked = checked
         self.reduction = reduction
-        self.tolerance = 0.05 if checked.rounding > 1e-4 else 0.01  # of weights, relative to them
+        self.tolerance = 0.05 if checked.rounding > 1e-4 else 0.01
         known_losses: dict[int, Loss] = {}
         whole = Weighed(checked, checked.batch, known_losses)
         silent = {unit for unit in whole.unpacked_losses if whole.weight and unit not in whole.weight}
@@ -178,14 +202,20 @@ class Weighing:
 
     @property
     def limit(self) -> float:
-        """Return the largest distance of a gradient from a multiple of another that counts as none, relatively."""
-        return max(
-            1e-4, 50 * max(self.checked.noise), 12 * self.checked.rounding if self.checked.rounding > 1e-4 else 0
-        )
+        """Return the largest deviation of a gradient from a multiple of another that counts as noise or rounding."""
+        rounding = self.checked.rounding
+        of_half_precision = 12 * rounding if rounding > 1e-4 else 0
+        return max(1e-4, 50 * max(self.checked.noise), of_half_precision)
 
     @property
     def whole(self) -> Weighed:
+        """Return the batch of all units."""
         return self.batches[0]
+
+    @property
+    def smaller_batches(self) -> list[Weighed]:
+        """Return the two batches that have all units between them: the longer ones, and the shortest third."""
+        return self.batches[2:]
 
     @cached_property
     def is_silent(self) -> bool:
@@ -203,7 +233,10 @@ class Weighing:
 
     @cached_property
     def fitting(self) -> list[tuple[str, bool]]:
-        """The rules that fit, and whether tokens count by labels in each; faulty ones only if no other does."""
+        """The rules that fit all batches, each with its name and whether tokens count by labels.
+
+        Faulty rules are tried only if no other one fits; and "own", a weight of its own for each unit, last.
+        """
         for rules in (RULES, FAULTS):
             names = [name for name in rules if name != "group" or self.checked.grouped]
             ways = itertools.product(names, (False, True))
@@ -233,7 +266,8 @@ class Weighing:
         unpacked_loss = self.whole.unpacked_losses[unit]
         packed_losses = [batch.loss for batch in self.batches if unit in batch.unpacked_losses]
         weights = [
-            [_by(rule, loss, unpacked_loss, True, unit) for rule in rules] for loss in (unpacked_loss, *packed_losses)
+            [_expected_weight(rule, loss, unpacked_loss, True, unit) for rule in rules]
+            for loss in (unpacked_loss, *packed_losses)
         ]
         rows = []
         for loss in (unpacked_loss, *packed_losses):
@@ -248,11 +282,12 @@ class Weighing:
         return float(residual.norm() / values.norm().clamp(min=1e-300))
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
+        """Return whether units weigh in all batches as a rule says; without gradients, whether the losses add up so."""
         if not self.by_gradient and not by_labels:
             return False
         tolerance = self.tolerance if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
         for batch in self.batches:
-            expected = {unit: _by(rule, batch.loss, loss, by_labels, unit)
+            expected = {unit: _expected_weight(rule, batch.loss, loss, by_labels, unit)
                         for unit, loss in batch.unpacked_losses.items()}  # fmt: skip
             if self.by_gradient:
                 pairs = [(weight, expected[unit]) for unit, weight in batch.weight.items()]
@@ -264,13 +299,14 @@ class Weighing:
         return True
 
     def _is_steady(self, weights: Sequence[dict[int, float]]) -> bool:
-        """Return True if each unit has a weight of its own, with which each batch is a mean.
+        """Return True if each unit has a weight of its own, and each batch is a mean with these weights.
 
         Args:
             weights: of the units of each batch, the whole one first.
         """
         unit_weights = weights[0]
         for of_batch in weights:
+            # the unit's own weight is divided by the sum of those in the batch
             total = sum(unit_weights[unit] for unit in of_batch if unit in unit_weights)
             for unit, weight in of_batch.items():
                 if unit not in unit_weights:
@@ -294,7 +330,7 @@ class Weighing:
             weights.append({unit: multiple.times for unit, multiple in of_batch.items()})  # type: ignore[union-attr]
         for name, rule in (RULES | FAULTS).items():
             deviations = [
-                abs(of_batch[unit] / _by(rule, batch.loss, unpacked_loss, True, unit) - 1)
+                abs(of_batch[unit] / _expected_weight(rule, batch.loss, unpacked_loss, True, unit) - 1)
                 for of_batch, batch in zip(weights, self.batches, strict=True)
                 for unit, unpacked_loss in batch.unpacked_losses.items()
             ]

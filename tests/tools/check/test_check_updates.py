@@ -1,5 +1,7 @@
 """`check_packing` asked about updates: dropout in attentions, the mode that a step leaves, a router's share, sizes."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense
@@ -215,3 +217,57 @@ def test_a_micro_batch_that_is_left_out_is_found_where_parts_are_clipped_apart()
 
     found = checked((Tiny(), dense(**SEGMENTS), SHORT, {"step": step}))
     assert found["accumulation"].verdict != "passed", found
+
+
+def right(model, batches, optimizer=None, change=lambda model: None):
+    """An update that is a mean over the labels, whose gradients are changed at the end."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.zero_grad()
+    for batch in batches:
+        (model(**batch)["loss"] * count([batch]) / count(batches)).backward()
+    change(model)
+    optimizer.step()
+
+
+def test_a_step_that_trains_a_copy_of_the_model_fails():
+    """What its optimizer applies to the copy is right, and the model that it was given learns nothing."""
+    model = Uncounted("attention")
+    copied = deepcopy(model)
+    kept = torch.optim.AdamW(copied.parameters(), lr=0.1)
+    for step in (
+        lambda _, batches: right(copied, batches),
+        lambda _, batches: right(copied, batches, kept),
+        lambda given, batches: right(deepcopy(given), batches),
+    ):
+        found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+        assert found["accumulation"].verdict == "failed", found
+        assert "trains a copy of the model" in found["accumulation"].cause, found
+        assert found["next update"].verdict == "not asked", found
+
+
+def test_a_copy_whose_weights_go_back_to_the_model_is_no_fault():
+    """Gradients of a copy are handed on to no parameter of the model, but the model learns all the same."""
+    model = Uncounted("attention")
+    copied = deepcopy(model)
+
+    def step(given, batches):
+        copied.load_state_dict(given.state_dict())
+        right(copied, batches)
+        given.load_state_dict(copied.state_dict())
+
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found["accumulation"].verdict == found["next update"].verdict == "passed", found
+
+
+def test_a_step_with_a_random_generator_of_its_own_is_inconclusive_and_says_why():
+    numbers = torch.Generator().manual_seed(3)
+
+    def add_noise(model):
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad += 0.3 * p.grad.abs() * torch.randn(p.shape, generator=numbers)
+
+    step = lambda model, batches: right(model, batches, change=add_noise)  # noqa: E731
+    found = checked((Uncounted("attention"), dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found["next update"].verdict == "inconclusive", found
+    assert "a random generator of its own" in found["next update"].evidence, found
