@@ -71,12 +71,12 @@ def mirror_images(lengths, max_length):
 
 def rounded_packs(counts, strategies, x):
     """Round `x` to the nearest, let each sequence without a place open a pack, and count the packs."""
-    left, packs = list(counts), 0
+    without_place, packs = list(counts), 0  # sequences of each length
     for strategy, times in zip(strategies, x, strict=True):
         packs += round(times)
         for length in strategy:
-            left[length] = max(0, left[length] - round(times))
-    return packs + sum(left)
+            without_place[length] = max(0, without_place[length] - round(times))
+    return packs + sum(without_place)
 
 
 def draw_solution(rng):
