@@ -62,7 +62,7 @@ def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str
 
 
 def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:
-    """Return a forward pass of the model in two stages: they share hidden states and segment ids, and no mask."""
+    """Return a forward pass of the model in two stages; hidden states and segment ids go between them, and no mask."""
     layers = model.bert.encoder.layer
     model.config._attn_implementation = BACKENDS["sdpa"]
 
