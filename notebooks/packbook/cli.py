@@ -20,7 +20,7 @@ from packlib.files import output_path, work_folder
 from packlib.installed import checkout_path
 from packlib.tools.exits import Commands, call
 
-_CODES = (__doc__ or "").partition("\n\n")[2].strip()
+_CODES = (__doc__ or "").partition("\n\n")[2].strip()  # the exit codes, which each help ends with
 
 
 @click.group("packbook", cls=Commands, epilog=_CODES)
@@ -29,8 +29,9 @@ def program() -> None:
     """Run the notebooks of the packing workbook with parameters of your own."""
 
 
-Pairs: TypeAlias = Sequence[tuple[str, str]]
+Pairs: TypeAlias = Sequence[tuple[str, str]]  # names and values of parameters, as typed
 Out: TypeAlias = Path | None
+# decorators that several commands share
 _command = partial(program.command, epilog=_CODES)
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
@@ -48,13 +49,13 @@ def _list(script: bool) -> None:
       packbook list
       packbook list --json
     """
-    listed = {}
     if not notebooks():
-        checkout_path("notebooks")  # it says where they are
+        checkout_path("notebooks")  # raises, and says where they are
+    listed = {}
     for name, path in notebooks().items():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
-        lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
+        tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+        lines = [line for line in "".join(tagged).splitlines() if ":" in line and line[0] != "#"]  # name: type = value
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         listed[name] = {"title": title, "parameters": lines}
     if script:
@@ -76,9 +77,9 @@ def _new(notebook: str) -> None:
     from packbook.run.new_chapter import LEFT, make_chapter  # it loads Jupyter
 
     checkout_path("notebooks", "solutions")
-    made = make_chapter(notebook)
-    print(*made, sep="\n")
-    print(LEFT.format(paths=" ".join(os.path.relpath(path) for path in made[:2])))
+    notebook_path, solutions_path, chapter_folder = make_chapter(notebook)
+    print(notebook_path, solutions_path, chapter_folder, sep="\n")
+    print(LEFT.format(paths=f"{os.path.relpath(notebook_path)} {os.path.relpath(solutions_path)}"))
 
 
 @_command("run")

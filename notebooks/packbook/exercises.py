@@ -14,12 +14,13 @@ from typing import Any, Literal
 from packbook.guesses import as_python
 from packlib.arguments import escaped, one_of, shown
 
+# the reply to a stub that is still blank
 _BLANK = "Replace the dots with your answer, then run the cell again."
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold a checker's reply to an answer."""
+    """Hold the reply to an answer, a sentence in `message`."""
 
     state: Literal["not tried", "right", "wrong"]
     message: str
@@ -30,7 +31,7 @@ DRAWN = 50  # inputs on which an answer is compared with the reference
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: all that the notebook, the page for instructors and the tests know of it.
+    """Hold an exercise, judge answers to it, and find advice for wrong ones.
 
     >>> from packbook.exercises import Exercise
     >>> exercise = Exercise("double", lambda n: 2 * n, draw=lambda rng: (rng.randint(0, 99),))
@@ -41,15 +42,16 @@ class Exercise:
 
     Attributes:
         name: of the function or variable that the learner fills in; its stub returns or holds `...`.
-        solution: the reference: the right function; or the right value.
-        draw: makes the arguments of one call from a `random.Random`; small ones must be among them.
-        cases: arguments to try besides, a sequence for each call: borders that chance may miss.
-        hint: one sentence that is added from the second miss on.
-        slips: wrong answers that learners give, each by the sentence that tells them so, in place of the hint: a value,
-            or a function of the same parameters.
-        level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
-        fault: for exercises with many right answers: `fault(got, *arguments)` returns a sentence that says
-            what is wrong with an answer, or None. Without it an answer must equal the reference's.
+        solution: the reference: the right function, or the right value.
+        draw: draws the arguments of one call from a `random.Random`; small ones must be among them.
+        cases: further arguments to try, a sequence for each call: borders that chance may miss.
+        hint: one sentence, which is added from the second wrong answer on.
+        slips: wrong answers that learners give, each under the sentence that is said in place of the hint. A wrong
+            answer is a value, or a function of the same parameters.
+        level: difficulty, from 1 to 3; the notebook states it above the exercise.
+        minutes: that it takes; the notebook states them, too.
+        fault: for exercises with many right answers: `fault(got, *arguments)` returns a sentence that says what is
+            wrong with an answer, or None if it is right. Without it an answer must equal the reference's.
     """
 
     name: str
@@ -65,13 +67,13 @@ class Exercise:
     def inputs(self) -> list[Sequence]:
         """Return the arguments to try, a sequence for each call, from short to long: the same ones every time."""
         if self.draw is None:
-            return list(self.cases) or [()]
+            return list(self.cases) or [()]  # a value is compared once, without arguments
         rng = Random(0)
         drawn = [self.draw(rng) for _ in range(DRAWN)]
         return sorted([*self.cases, *drawn], key=lambda arguments: len(repr(arguments)))
 
     def judge(self, answer: Any) -> Verdict:
-        """Try `answer` on every input; the first that fails is the shortest."""
+        """Return the reply to an answer: not tried, right, or wrong with the shortest input for which it is wrong."""
         is_function = callable(self.solution) and answer is not ...
         if is_function and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
@@ -95,14 +97,16 @@ class Exercise:
     def advice(self, answer: Any) -> str:
         """Return the reply to a wrong answer: the sentence of the slip with the same results, or the hint."""
         results = self._results(answer)
-        for sentence, slip in self.slips.items() if results is not None else ():
+        if results is None:
+            return self.hint
+        for sentence, slip in self.slips.items():
             with suppress(Exception):  # results of a form that nobody foresaw
                 if same(results, self._results(slip)):
                     return sentence
         return self.hint
 
     def _results(self, answer: Any) -> list | None:
-        """Return an answer's result for each input, without its printed text; None if it raises."""
+        """Return an answer's result for each input, while its printed text is dropped; None if it raises."""
         if not callable(self.solution):
             return [answer]
         try:
@@ -112,7 +116,12 @@ class Exercise:
             return None
 
     def _fault(self, call: str, got: Any, arguments: Sequence) -> str | None:
-        """Return the fault of the answer to an input; None if the answer is right."""
+        """Return a sentence with the fault of an answer to one input; None if it is right.
+
+        Args:
+            call: the call or the name of the variable, for the sentence.
+            got: what the learner's answer gives.
+        """
         expected = self.solution(*copy.deepcopy(arguments)) if callable(self.solution) else self.solution
         try:
             if self.fault is not None:
@@ -122,19 +131,20 @@ class Exercise:
                 return None
         except Exception:  # an answer of a form that nobody foresaw
             return f"{call} gives {in_short(got)} ({type(got).__name__}); the form {_form(expected)} is expected."
-        should = f"{in_short(got)}, and should give {in_short(expected)}."
-        return f"{call} gives {should}" if arguments else f"{in_short(got)} is not it."
+        if not arguments:  # to say what is expected would give the solution away
+            return f"{in_short(got)} is not it."
+        return f"{call} gives {in_short(got)}, and should give {in_short(expected)}."
 
     def _wrong(self, sentence: str) -> Verdict:
         return Verdict("wrong", f"{self.name}: not yet. {sentence}")
 
 
 class Exercises(dict[str, Exercise]):
-    """The exercises of one notebook, by name. It is what the notebook imports as `check`."""
+    """Hold the exercises of one notebook by name; a call checks an answer. The notebook imports it as `check`."""
 
     def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
-        self._misses = dict.fromkeys(self, 0)
+        self._misses = dict.fromkeys(self, 0)  # wrong answers so far
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print feedback on the learner's `answer`: a hint from the second miss on, and a solution once it is right."""
@@ -151,12 +161,12 @@ class Exercises(dict[str, Exercise]):
             self.solution(name)
 
     def or_reference(self, name: str, answer: Any) -> Any:
-        """Return the learner's `answer` once it is right, and the solution before: what the next cells go on with."""
+        """Return the learner's `answer` if it is right, and otherwise the solution, so that later cells can use it."""
         exercise = self[one_of("exercise", name, self)]
         return answer if exercise.judge(answer).state == "right" else exercise.solution
 
     def solution(self, name: str) -> None:
-        """Show one way to solve an exercise, folded."""
+        """Show the reference of an exercise, folded."""
         from IPython.display import display
 
         solution = self[one_of("exercise", name, self)].solution
@@ -166,7 +176,11 @@ class Exercises(dict[str, Exercise]):
 
 
 def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
-    """Return a value in one line of at most 100 characters, all of them printable; never raises."""
+    """Return a value in one line of at most 100 characters, all of them printable; never raises.
+
+    Args:
+        form: turns the value into text.
+    """
     try:
         text = " ".join(form(_plain(value)).split())
     except Exception:
@@ -180,15 +194,18 @@ def _plain(value: Any) -> Any:
     """Turn single numbers of NumPy and torch into Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
-    value = value if getattr(value, "ndim", 0) else as_python(value)
+    is_array = getattr(value, "ndim", 0) > 0
+    value = value if is_array else as_python(value)
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def _form(answer: Any) -> str:
-    """Return the form of an answer, such as "[number, …]", with no content but its keys."""
+    """Return the form of an answer, such as "[number, …]": types and keys, without other content."""
     if isinstance(answer, (list, tuple)):
-        forms, is_list = list(dict.fromkeys(map(_form, answer))), isinstance(answer, list)
-        items = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))
+        is_list = isinstance(answer, list)
+        forms = list(dict.fromkeys(map(_form, answer)))  # each once
+        has_more = is_list or len(forms) < len(answer)
+        items = ", ".join([*forms, "…"] if has_more else forms)
         return f"[{items}]" if is_list else f"({items})"
     if isinstance(answer, Mapping):
         return f"{{{', '.join(f'{key!r}: {_form(item)}' for key, item in answer.items())}}}"
@@ -199,7 +216,9 @@ def _form(answer: Any) -> str:
 def same(got: Any, expected: Any, error: float = 1e-9) -> bool:
     """Return True if two answers agree: numbers to nine digits, arrays, lists and tuples item by item.
 
-    Of tensors and arrays in single precision, which is what torch makes of Python's numbers, six digits are enough.
+    Args:
+        error: relative difference of two numbers that is allowed. Tensors and arrays in single precision, which torch
+            makes of Python's numbers, may differ by a millionth.
     """
     if str(getattr(got, "dtype", "")).endswith("float32"):
         error = 1e-6
@@ -211,7 +230,8 @@ def same(got: Any, expected: Any, error: float = 1e-9) -> bool:
         same_form = isinstance(got, (list, tuple)) and len(got) == len(expected)
         return same_form and all(same(*items, error) for items in zip(got, expected, strict=True))
     if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
-        return isinstance(got, bool) is isinstance(expected, bool) and bool(got == expected)
+        both_or_neither_bool = isinstance(got, bool) is isinstance(expected, bool)  # 1 == True, but is no answer
+        return both_or_neither_bool and bool(got == expected)
     try:
         return math.isclose(got, expected, rel_tol=error, abs_tol=1e-12)
     except (TypeError, ValueError):

@@ -32,15 +32,15 @@ _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "ma
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
-    """Return a slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
+    """Return a slider over whole numbers. It reports its value on release, so that pictures do not queue up."""
     return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
 
 
 def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider | widgets.ToggleButtons:
     """Return a slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
 
-    Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them. Buttons
-    are reached by Tab.
+    There are no drop-down lists, because JupyterLab intercepts their arrow keys, so that the keyboard cannot move them.
+    Buttons are reached by Tab.
 
     Args:
         options: values, or `(text, value)` pairs.
@@ -60,17 +60,18 @@ class Explorer:
         title: the question the explorer answers.
         shown_controls: the names of one or two controls that move on the site, where it shows pictures; if there are
             none, the first does.
-        columns: of the controls above the picture, so that many controls and the picture fit on a screen together.
+        columns: in which the controls above the picture stand; with several, many controls fit on a screen.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
-        figure, alt: what the picture shows now, and the same in words.
+        figure: what the picture shows now.
+        alt: its alt text.
         error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
     """
 
     title = ""
     shown_controls: tuple[str, ...] = ()
     columns = 1
-    _made: dict[str, Any]  # how to make it again, where no kernel runs
+    _made: dict[str, Any]  # class and arguments, from which the site makes it again
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
         """Return the controls by the names of `draw`'s parameters, each with a description."""
@@ -85,20 +86,20 @@ class Explorer:
         return None
 
     def react(self, name: str) -> None:
-        """Move the limits of other controls, after the control `name` changed and before drawing."""
+        """Change other controls, such as their limits, after the control `name` changed and before drawing."""
 
     def __new__(cls, *args: Any, **options: Any) -> "Explorer":
         explorer = super().__new__(cls)
-        plain = [part.tolist() if hasattr(part, "tolist") else part for part in args]  # as JSON knows it
-        explorer._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
+        plain_args = [argument.tolist() if hasattr(argument, "tolist") else argument for argument in args]  # for JSON
+        explorer._made = {"module": cls.__module__, "name": cls.__name__, "args": plain_args, "options": options}
         return explorer
 
     def __init__(self) -> None:
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()
-        self.picture = widgets.HTML(layout={"max_width": "44em"})  # all of it, with its controls, fits a screen
-        self._drawn: dict[str, Any] | None = None
+        self.picture = widgets.HTML(layout={"max_width": "44em"})  # so that picture and controls fit on a screen
+        self._drawn: dict[str, Any] | None = None  # the values that the picture shows
         rows = []
         for name, control in self.widgets.items():
             if not control.description:
@@ -106,25 +107,30 @@ class Explorer:
             control.observe(lambda change, name=name: self._draw_again(name), "value")
             rows.append(_with_choice(control))
         if self.columns > 1:
-            wide, narrow = [], []
-            for control, row in zip(self.widgets.values(), rows, strict=True):
-                if isinstance(control, widgets.ToggleButtons):
-                    wide.append(row)
-                    continue
-                control.layout.width, control.style.description_width = "24em", "9em"
-                narrow.append(row)
-            rows = [widgets.HBox([widgets.VBox(narrow[at :: self.columns]) for at in range(self.columns)]), *wide]
+            rows = self._in_columns(rows)
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self.picture])
 
+    def _in_columns(self, rows: list[widgets.Widget]) -> list[widgets.Widget]:
+        """Return the rows of the controls with narrow ones in columns, and below them buttons, which are wide."""
+        wide, narrow = [], []
+        for control, row in zip(self.widgets.values(), rows, strict=True):
+            if isinstance(control, widgets.ToggleButtons):
+                wide.append(row)
+            else:
+                control.layout.width, control.style.description_width = "24em", "9em"
+                narrow.append(row)
+        columns = [widgets.VBox(narrow[column :: self.columns]) for column in range(self.columns)]
+        return [widgets.HBox(columns), *wide]
+
     def _draw_again(self, moved: str = "") -> None:
-        """Draw what the controls say now, after one of them was moved."""
+        """Draw for the current values of the controls, after the control `moved` was moved; "" for the first time."""
         try:
             if moved:
                 self.react(moved)
             values = {name: control.value for name, control in self.widgets.items()}
-            if values == self._drawn:  # `react` moved a control, which has drawn already
+            if values == self._drawn:  # `react` moved another control, and that has drawn already
                 return
             self.figure, self.alt = self.draw(**values)
             self._png = png(self.figure)
@@ -144,10 +150,10 @@ class Explorer:
 
 
 def _with_choice(control: widgets.Widget) -> widgets.Widget:
-    """Return a control, with the name of its choice beside it."""
+    """Return a control; a slider over names has the name of its choice to its right."""
     if not isinstance(control, widgets.SelectionSlider):
         return control
-    # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
-    chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
-    widgets.dlink((control, "index"), (chosen, "value"), lambda index: in_html(control.options[index][0]))
-    return widgets.HBox([control, chosen])
+    # HTML, since a label would draw `$x$` in a name as a formula; the margin keeps it off the slider's handle
+    name_of_choice = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
+    widgets.dlink((control, "index"), (name_of_choice, "value"), lambda index: in_html(control.options[index][0]))
+    return widgets.HBox([control, name_of_choice])

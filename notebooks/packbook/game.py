@@ -10,25 +10,25 @@ import traitlets
 from packlib.lengths import LengthHistogram
 
 _STATIC = Path(__file__).parent / "publish" / "website" / "static"
-# The site runs both as classic scripts, so that pages opened as files run them too; a widget wants a module.
+# The site runs both as classic scripts, so that pages opened as files run them, too; a widget needs a module.
 _SCRIPTS = "".join((_STATIC / name).read_text(encoding="utf-8") for name in ("packing.js", "game.js"))
-ON_SITE = "the site has the same game"
-MOST = 20  # sequences; the search in the browser proves the fewest packs for these
+ON_SITE = "the site has the same game"  # the site makes a link of these words
+MOST = 20  # sequences of a puzzle; for more, the search in the browser might not prove the fewest packs
 
 
 class PackingGame(anywidget.AnyWidget):
-    """The game in a notebook; without a kernel, and where widgets do not run, a sentence says where to play it.
+    """Play the game in a notebook; without a kernel or widgets, a sentence says where to play it.
 
     >>> from packbook.game import PackingGame
     >>> PackingGame([6, 5, 3, 2, 2, 2], slots=10).lengths
     [6, 5, 3, 2, 2, 2]
 
     Args:
-        lengths: a puzzle of your own, up to 20 lengths; none for the levels.
+        lengths: a puzzle of your own, up to 20 lengths; an empty list plays the built-in levels.
         slots: of a pack.
 
     Attributes:
-        packs: how many packs the last puzzle took that was packed to the end, 0 before.
+        packs: how many packs the last completed puzzle took; 0 before.
 
     Raises:
         TypeError, ValueError: if a length does not fit into a pack, or if there are too many.

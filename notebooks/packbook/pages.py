@@ -22,33 +22,41 @@ def content_policy(script: str = "", images: str = "data:") -> str:
 
     Args:
         script: the text between the tags of the page's own script, or "" if it has none.
-        images: where its images may come from.
+        images: sources of images that are allowed, as in `img-src`.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = ["default-src 'none'", "base-uri 'none'", "form-action 'none'", "style-src 'unsafe-inline'"]
-    rules += ["font-src data:", f"img-src {images}", *([f"script-src 'sha256-{digest}'"] if script else [])]
+    rules += ["font-src data:", f"img-src {images}"]
+    if script:
+        rules.append(f"script-src 'sha256-{digest}'")
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 
 def fill_template(template: Path, **parts: Any) -> str:
-    """Fill the page that is in the file `template`; parts are text, unless the template marks them as safe."""
-    pages = Environment(loader=FileSystemLoader(template.parent), autoescape=True, trim_blocks=True)
-    pages.filters["in_html"] = in_html
-    return pages.get_template(template.name).render(content_policy=content_policy, **parts)
+    """Return the page that the file `template` makes of `parts`, which are text unless the template marks them safe."""
+    environment = Environment(loader=FileSystemLoader(template.parent), autoescape=True, trim_blocks=True)
+    environment.filters["in_html"] = in_html
+    return environment.get_template(template.name).render(content_policy=content_policy, **parts)
 
 
 def mathml(formula: str, block: bool = False) -> str:
-    """Turn a formula of LaTeX into MathML. The converter takes ± for a name; browsers put no spaces around names."""
-    made = convert(formula, display="block" if block else "inline")
-    return made.replace("<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>")
+    """Return a formula of LaTeX as MathML, in a line of text or as a block."""
+    converted = convert(formula, display="block" if block else "inline")
+    # the converter takes ± for a name, which browsers write without spaces around it; it is an operator
+    return converted.replace("<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>")
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown with formulas as MathML, which browsers draw by themselves; HTML other than `_TAGS` is text."""
+    """Renders Markdown with formulas as MathML, which browsers draw without scripts; HTML other than `_TAGS` is text.
+
+    Attributes:
+        address: returns where a link leads on the page, given where it leads in the notebook.
+    """
 
     address: Callable[[str], str]
 
     def block_html(self, html: str) -> str:
+        """Return HTML as text, but for the tags in `_TAGS`."""
         return _TAGS.sub(r"<\1>", escaped(html))
 
     inline_html = block_html
@@ -64,19 +72,21 @@ class _Renderer(IPythonRenderer):
 
 
 def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str], str] = str) -> str:
-    """Return a notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves.
+    """Return a notebook's Markdown as HTML.
 
     Args:
-        address: where a link leads, of where it leads in the notebook.
+        anchors: whether headings have a link to themselves.
+        address: returns where a link leads on the page, given where it leads in the notebook.
     """
-    no_scripts: dict[str, Any] = {"escape": False, "allow_harmful_protocols": None}
-    renderer = _Renderer(**no_scripts, exclude_anchor_links=not anchors)
+    # `_Renderer` escapes HTML by itself; None refuses links such as javascript:
+    options: dict[str, Any] = {"escape": False, "allow_harmful_protocols": None}
+    renderer = _Renderer(**options, exclude_anchor_links=not anchors)
     renderer.address = address
     return MarkdownWithMath(renderer=renderer).render(source)
 
 
 class PageExporter(HTMLExporter):
-    """nbconvert's exporter to HTML, for pages that open offline as they do online."""
+    """Exports notebooks to HTML with nbconvert, as pages that fetch nothing."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(filters={"content_policy": content_policy}, **options)

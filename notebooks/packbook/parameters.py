@@ -1,4 +1,8 @@
-"""The parameters of a notebook: types and ranges, checked alike from the notebook and from the shell."""
+"""The parameters of a notebook: their types and ranges, which are checked in the notebook and in the shell.
+
+A kind of parameter, such as `Whole`, has two methods. `check(name, value)` returns the checked value, or raises an
+error that names the parameter. `parse(text)` reads a value from the shell; `check` refuses a text that it cannot read.
+"""
 
 import importlib
 import math
@@ -18,7 +22,7 @@ from packlib.lengths import available
 class ParameterError(ValueError):
     """A parameter that a notebook cannot run with; a notebook shows its sentence and no traceback."""
 
-    def _render_traceback_(self) -> list[str]:  # what IPython prints
+    def _render_traceback_(self) -> list[str]:  # IPython prints its lines in place of the traceback
         return [str(self)]
 
 
@@ -89,28 +93,29 @@ class Dataset:
         return one_of(name, value, available())
 
     def parse(self, text: str) -> str:
-        """Make a file's path absolute, so that a notebook finds it wherever it runs."""
+        """Return a data set's name as it is, and a file's path as absolute: notebooks run in other folders."""
         path = os.path.expanduser(text)
         return text if text in available() or not os.path.isfile(path) else os.path.realpath(path)
 
 
-def _read(kind: type, text: str) -> Any:
+def _read(number_type: type, text: str) -> Any:
+    """Return the number that a text says, or the text itself, which `check` refuses."""
     try:
-        return kind(text)
+        return number_type(text)
     except ValueError:
-        return text  # `check` refuses it
+        return text
 
 
 Kind = Whole | Number | Flag | Choice | Dataset
 
-EVERY: dict[str, Kind] = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
+EVERY: dict[str, Kind] = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # parameters of every notebook
 
 
 class Parameters(dict[str, Kind]):
-    """The parameters of a notebook by name: those of its chapter, and `seed` and `quick`.
+    """Hold the kinds of a notebook's parameters by name: those of its chapter, and `seed` and `quick`.
 
     >>> from packbook.parameters import Parameters, Whole
-    >>> cell = {"depth": 3, "seed": 0, "quick": True, "np": None}  # what `globals()` has in a notebook
+    >>> cell = {"depth": 3, "seed": 0, "quick": True, "np": None}  # as from `globals()` in a notebook
     >>> Parameters(depth=Whole(1, 512)).check(cell).depth
     3
     """
@@ -125,11 +130,11 @@ class Parameters(dict[str, Kind]):
         JupyterLab show the figures on a dark ground.
 
         Args:
-            namespace: what the notebook holds by name; names that are no parameters are left alone.
+            namespace: the variables of the notebook by name; those that are no parameters are ignored.
 
         Raises:
-            ParameterError: one sentence with the first value that is wrong, or with what is missing; also if papermill
-                was given a parameter that the notebook does not have.
+            ParameterError: one sentence with the first wrong value, with the parameters that are missing, or with one
+                that papermill was given and that the notebook does not have.
         """
         values = {name: namespace[name] for name in self if name in namespace}
         missing = [name for name in self if name not in values]
@@ -138,7 +143,7 @@ class Parameters(dict[str, Kind]):
             raise ParameterError(f"The notebook also needs the parameter{'s' * (len(missing) > 1)} {named}.")
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         unknown = [name for name in _injected(shell) if name not in self]
-        checked = self._check_some({**values, **dict.fromkeys(unknown)})
+        checked = self._check_some({**values, **dict.fromkeys(unknown)})  # raises for an unknown name
         if shell:
             from packbook.figures import show_dark_style  # it loads matplotlib
 
@@ -146,7 +151,7 @@ class Parameters(dict[str, Kind]):
         return SimpleNamespace(**checked)
 
     def _check_some(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the checked values; text is read as from a shell, so "none" is None."""
+        """Return checked values of some parameters; text is read as from a shell, so "none" is None."""
         try:
             checked = {}
             for name, value in values.items():
@@ -158,7 +163,7 @@ class Parameters(dict[str, Kind]):
 
 
 def parameters_of(notebook: str) -> Parameters:
-    """Return the names and kinds of a notebook's parameters: `PARAMETERS` of its chapter.
+    """Return the kinds of a notebook's parameters by name: `PARAMETERS` of its chapter.
 
     The chapter of "01_padding_waste" is `packbook.n01_padding_waste`; its lesson is not loaded.
     """
@@ -176,10 +181,13 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _injected(shell: Any) -> list[str]:
-    """Return the names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own.
+    """Return the names of the parameters that papermill was given; it only warns of unknown ones.
 
-    That cell comes second, right after the one with the parameters; a later one that begins alike is a learner's.
+    Papermill sets them in an additional cell, which is the second code cell, right after the one with the parameters. A
+    later cell that begins in the same way is a learner's.
     """
-    ran = shell.user_ns.get("In", []) if shell else []  # the first is empty
-    text = "".join(cell for cell in ran[2:3] if cell.startswith("# Parameters\n"))
-    return re.findall(r"^(\w+) =", text, re.MULTILINE)
+    sources = shell.user_ns.get("In", []) if shell else []  # of the cells that ran; IPython counts them from 1
+    second_cell = sources[2] if len(sources) > 2 else ""
+    if not second_cell.startswith("# Parameters\n"):
+        return []
+    return re.findall(r"^(\w+) =", second_cell, re.MULTILINE)

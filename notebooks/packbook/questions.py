@@ -23,17 +23,16 @@ from packlib.arguments import escaped, one_of, text
 
 @dataclass(frozen=True)
 class Question:
-    """One question.
+    """Hold a question without its words, which stand in the notebook.
 
     Attributes:
-        why: one or two sentences: the reason, not the number again. `{name}` or `{name:,}` stands for a value that the
-            notebook gives to `reveal`, as in `str.format`.
-        truth: only if no data can change it, else the notebook gives it to `reveal`; it is what `judge_guess` compares
-            with.
+        why: the reason of the answer, in one or two sentences, without the number again. `{name}` or `{name:,}` stands
+            for a value that the notebook gives to `reveal`, as in `str.format`.
+        truth: the answer, as for `judge_guess`, if no data can change it; otherwise the notebook gives it to `reveal`.
         unit: as for `judge_guess`.
-        choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
-        limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
-        by_factor: whether a guess that is off by a factor of two is close, as for a truth of unknown magnitude.
+        choices: the words to choose from, each with the reply to somebody who chose it wrongly.
+        limits: lowest and highest possible answer; by default 0 and 100 in percent, and otherwise 0 and infinity.
+        by_factor: whether a guess within a factor of two is near, as for a truth of unknown magnitude.
     """
 
     why: str
@@ -60,23 +59,27 @@ class Question:
 
 
 def compare(left: float, right: float, less: str, equal: str, more: str, within: float = 0) -> str:
-    """Compare two numbers in the words of a choice; numbers not farther apart than `within` are equal."""
+    """Return one of three words: whether `left` is `less` than, `equal` to or `more` than `right`.
+
+    Args:
+        within: numbers that are at most so far apart count as equal.
+    """
     if abs(left - right) <= within:
         return equal
     return less if left < right else more
 
 
 class Questions(dict[str, Question]):
-    """The questions of one chapter, by name. Its `reveal` is what the notebook imports."""
+    """Hold the questions of one chapter by name. The notebook imports its `reveal`, and figures its `mark`."""
 
     def __init__(self, **questions: Question) -> None:
         super().__init__(questions)
-        self._guesses: dict[str, Any] = {}  # of this kernel, so that an answer that is run again stays
-        self._judged: dict[str, Judgment] = {}
+        self._guesses: dict[str, Any] = {}  # the last guess at each question, for cells that are run again
+        self._judged: dict[str, Judgment] = {}  # the last judgment of each question, for figures
 
     @classmethod
     def beside(cls, lesson: str) -> "Questions":
-        """Return the questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
+        """Return the questions of `questions.toml` next to a lesson: a table for each, with the fields of `Question`.
 
         Args:
             lesson: `__file__` of the lesson.
@@ -96,16 +99,18 @@ class Questions(dict[str, Question]):
     def reveal(self, name: str, guess: Any, truth: Any = ..., /, **values: Any) -> None:
         """Show how near a guess is, the answer, and why; without a guess the answer is folded.
 
-        A guess of "?" asks for the answer. No guess makes it raise. A guess holds for its own question, also when the
-        answer is run again, and is none at the next question.
+        A guess of "?" asks for the answer. Whatever the guess is, no error is raised. After the call the variable
+        `guess` of the notebook is `...` again, so that the next question begins without a guess. If the cell is run
+        again, the guess at this question is remembered.
 
         Args:
-            truth: what the notebook computed: a number, a bool, or one of the choices.
-            values: what else it computed, for the reason.
+            name: of the question.
+            truth: computed by the notebook: a number, a bool, or one of the choices.
+            values: further values that the notebook computed, for the reason.
 
         Raises:
-            ValueError: if there is no such question, or if the cell does not fit it: it gives no truth, or one that
-                `questions.toml` has, or that is no choice, or lacks a value of the reason.
+            ValueError: if there is no such question; if the truth is missing, is in `questions.toml` already, or is not
+                among the choices; or if the reason needs a value that is not in `values`.
         """
         from IPython import get_ipython
 
@@ -118,12 +123,15 @@ class Questions(dict[str, Question]):
         guess = self._guesses.get(name, ...) if guess is ... else guess
         judged = question.judge(guess, truth)
         self._guesses[name], self._judged[name] = guess, judged
-        offered = question.choices if judged.state == "wrong" else {}
-        replies = [reply for choice, reply in offered.items() if reply and same_word(choice, judged.guess)]
+        replies = []  # to the choice that is wrong
+        if judged.state == "wrong":
+            chosen = [reply for choice, reply in question.choices.items() if same_word(choice, judged.guess)]
+            replies = [reply for reply in chosen if reply]
         answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
-        asks = isinstance(guess, str) and "?" in guess
-        if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
-            verdict = "" if asks else " ".join([judged.message, *replies])  # a reply is about the guess
+        asks_for_answer = isinstance(guess, str) and "?" in guess
+        is_judged = judged.state in ("right", "near", "wrong")
+        if is_judged or (judged.state == "none" and asks_for_answer):
+            verdict = "" if asks_for_answer else " ".join([judged.message, *replies])
             page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
             plain = f"{verdict} {judged.answer}. {reason}".strip()
         else:
@@ -146,34 +154,44 @@ class Questions(dict[str, Question]):
         axis: Literal["x", "y"] = "x",
         at: Callable[[float], float] = float,
     ) -> None:
-        """Draw the guess at a question into the figure that answers it, if one was made.
+        """Draw the guess at a question, if it is a number, as a line into the figure that answers it.
 
         Args:
-            axis: on which the guess stands.
-            at: where on the axis a guess stands.
+            name: of the question.
+            axis: on which guesses are positions.
+            at: returns the position on this axis of a guess.
         """
         judged = self._judged.get(name)
         if judged is None or not isinstance(judged.guess, (int, float)):
             return
         limits = ax.get_xlim() if axis == "x" else ax.get_ylim()
         position = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
-        draw, place = (ax.axvline, (position, 1)) if axis == "x" else (ax.axhline, (1, position))
-        draw(position, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
-        look = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
-        look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
-        # at the left edge there is no room for the words left of the line
+        line_look = {"color": INK, "linestyle": (0, (2, 3)), "linewidth": 1.5}
+        if axis == "x":
+            ax.axvline(position, **line_look)
+            place, coordinates = (position, 1), ax.get_xaxis_transform()  # at the upper end of the line
+        else:
+            ax.axhline(position, **line_look)
+            place, coordinates = (1, position), ax.get_yaxis_transform()  # at the right end of the line
+
+        # the words stand left of their place, unless that is near the left edge, where there is no room
         to_the_right = axis == "x" and position < limits[0] + (limits[1] - limits[0]) / 4
         offset = {"xytext": (4 if to_the_right else -4, -4), "textcoords": "offset points"}
         offset["ha"] = "left" if to_the_right else "right"
-        words = ax.annotate("your guess", place, **offset, va="top", color=INK, **look)
+        background = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # the words may stand on a bar
+        words = ax.annotate("your guess", place, **offset, va="top", color=INK, xycoords=coordinates, bbox=background)
         other_boxes = [text.get_window_extent() for text in ax.texts if text is not words]
-        if axis == "y" and any(words.get_window_extent().overlaps(box) for box in other_boxes):  # labels at line ends
-            words.xy = (0, position)
+        if axis == "y" and any(words.get_window_extent().overlaps(box) for box in other_boxes):
+            words.xy = (0, position)  # to the left end: labels of lines are at the right one
             words.set(ha="left", position=(4, -4))
 
 
 def _truth_of(name: str, question: Question, from_call: Any) -> Any:
-    """Return the truth of a question, from where it stands: at the call, or in `questions.toml`."""
+    """Return the truth of a question from the call of `reveal`, or from `questions.toml` if the call has none.
+
+    Raises:
+        ValueError: if both have one or none has, or if it is not among the choices.
+    """
     if from_call is not ... and question.truth is not ...:
         raise ValueError(f"{name} has its truth in questions.toml, so reveal takes none.")
     truth = question.truth if from_call is ... else from_call
@@ -186,7 +204,11 @@ def _truth_of(name: str, question: Question, from_call: Any) -> Any:
 
 
 def _reason_of(name: str, question: Question, values: Mapping[str, Any]) -> str:
-    """Return the reason in words, with the values that the notebook computed."""
+    """Return the reason of a question's answer, filled with the values that the notebook computed.
+
+    Raises:
+        ValueError: if a value is missing.
+    """
     try:
         return question.why.format(**values)
     except KeyError as missing:

@@ -1,4 +1,4 @@
-"""Results that were measured once and stored, with where and how."""
+"""Tables that were measured once and stored, with the command and the device."""
 
 import csv
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class Recorded:
     """A table that was measured once.
 
     Attributes:
-        rows: its rows by column, numbers as numbers.
-        command: what measures it again.
-        device: what it was measured on, and with which versions.
+        rows: a dict for each row, by column; numbers are Python's numbers.
+        command: the command that measures it again.
+        device: the machine that it was measured on, and the versions of packages.
     """
 
     rows: list[dict[str, Any]]
@@ -26,7 +26,7 @@ class Recorded:
 
     @property
     def source(self) -> str:
-        """The command and the device in words."""
+        """Return the command and the device in words."""
         return f"Recorded with {self.command} on {self.device}"
 
 
@@ -46,9 +46,10 @@ def recorded(name: str, folder: str = "benchmarks") -> Recorded:
 
 
 def _number(text: str) -> str | int | float:
-    for kind in (int, float):
+    """Return a cell as a number, or as it is if it is none."""
+    for number_type in (int, float):
         try:
-            return kind(text)
+            return number_type(text)
         except ValueError:
             pass
     return text

@@ -6,7 +6,7 @@ from packbook.exercises import Exercise, Exercises
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 
-NINE, ROW = tuple(range(4, 13)), 24  # three full rows; greedy rules need four
+NINE, ROW = tuple(range(4, 13)), 24  # lengths of texts and slots of a row: three full rows; greedy rules need four
 
 
 def first_fit(lengths, max_length):
@@ -21,16 +21,21 @@ def first_fit(lengths, max_length):
 
 
 def pack_fault(packs, lengths, max_length, most):
-    """Return the fault of packs that are lists of lengths, or None."""
-    packs, left = [list(pack) for pack in packs], sorted(lengths)
+    """Return a sentence with the fault of an answer, packs as lists of lengths; None if it is right.
+
+    Args:
+        most: rows that a right answer may take.
+    """
+    packs = [list(pack) for pack in packs]
+    missing = sorted(lengths)  # those that no pack has so far
     if any(isinstance(length, str) for pack in packs for length in pack):
         return "each row must be a list of lengths, such as [12, 8], and no text."
     for length in (length for pack in packs for length in pack):
-        if length not in left:
+        if length not in missing:
             return f"{length} is in the packs more often than among the texts."
-        left.remove(length)
-    if left:
-        return f"{', '.join(map(str, left))} is left out." if len(left) == 1 else f"{left} are left out."
+        missing.remove(length)
+    if missing:
+        return f"{missing[0]} is left out." if len(missing) == 1 else f"{missing} are left out."
     if too_full := next((pack for pack in packs if sum(pack) > max_length), None):
         return f"{' + '.join(map(str, too_full))} is {sum(too_full)}; a row has {max_length} slots."
     return f"that takes {len(packs)} rows, and {most} would do." if len(packs) > most else None
@@ -38,10 +43,12 @@ def pack_fault(packs, lengths, max_length, most):
 
 @cache
 def fewest_packs(lengths, max_length):
+    """Return the fewest packs for a tuple of lengths."""
     return plan(LengthHistogram.from_lengths(lengths, max_length), method="optimal").num_packs
 
 
 def near_the_best(packs, lengths, max_length):
+    """Return the fault of packs, or None; they may take an eighth more rows than the fewest, as good rules do."""
     fewest = fewest_packs(tuple(lengths), max_length)
     return pack_fault(packs, lengths, max_length, fewest + fewest // 8)
 
@@ -52,11 +59,12 @@ def strangers(lengths):
 
 
 def draw_pack(rng):
+    """Draw the lengths of a pack with one to six texts."""
     return ([rng.randint(1, 12) for _ in range(rng.randint(1, 6))],)
 
 
 def draw_texts(rng):
-    """Draw texts of a sixth to more than half of a row, for which each good rule comes near enough to the best."""
+    """Draw lengths of a sixth to more than half of a row of 96, for which each good rule comes near the best."""
     while True:
         lengths = [rng.randint(16, 56) for _ in range(rng.randint(2, 40))]
         if not any(near_the_best(packs, lengths, 96) for packs in from_long_to_short(lengths, 96)):
@@ -65,23 +73,24 @@ def draw_texts(rng):
 
 def from_long_to_short(lengths, max_length):
     """Pack by first fit, best fit and worst fit; return the packs of each."""
-    choices = (lambda packs: packs[0], lambda packs: max(packs, key=sum), lambda packs: min(packs, key=sum))
-    return [in_the_given_order(choose, sorted(lengths, reverse=True), max_length) for choose in choices]
+    rules = (lambda packs: packs[0], lambda packs: max(packs, key=sum), lambda packs: min(packs, key=sum))
+    return [in_the_given_order(choose, sorted(lengths, reverse=True), max_length) for choose in rules]
 
 
 def in_the_given_order(choose, lengths, max_length):
     """Pack texts as they come; `choose` picks among the packs with room."""
     packs = []
     for length in lengths:
-        able = [pack for pack in packs if sum(pack) + length <= max_length]
-        if able:
-            choose(able).append(length)
+        packs_with_room = [pack for pack in packs if sum(pack) + length <= max_length]
+        if packs_with_room:
+            choose(packs_with_room).append(length)
         else:
             packs.append([length])
     return packs
 
 
 def into_the_last_row(lengths, max_length):
+    """Pack texts as they come into the last row, or into a new one if it has no room."""
     packs = [[]]
     for length in lengths:
         if sum(packs[-1]) + length > max_length:

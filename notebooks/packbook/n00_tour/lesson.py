@@ -14,19 +14,25 @@ from packbook.shared.glosses import wordnet_texts
 from packlib.arguments import shown, whole_number
 from packlib.packing import plan
 
+MOST = 80  # texts, which still have rows high enough to be seen
+
 
 class RowsExplorer(Explorer):
-    """Show the same texts padded and packed, for a number of texts and a row length."""
+    """Show the same texts padded and packed, for a number of texts, a row length and a depth limit.
+
+    Args:
+        lengths: of the texts, in tokens, at most `MOST` of them; by default those of WordNet's first definitions.
+    """
 
     title = "What do padding and packing make of these texts?"
     shown_controls = ("slots", "depth")
 
     def __init__(self, lengths: Sequence[int] | None = None) -> None:
-        token_counts = wordnet_texts().definition_tokens if lengths is None else lengths
+        all_lengths = wordnet_texts().definition_tokens if lengths is None else lengths
         try:
-            self.lengths = np.array([whole_number("lengths", length, 1) for length in list(token_counts)[:80]])
+            self.lengths = np.array([whole_number("lengths", length, 1) for length in list(all_lengths)[:MOST]])
         except (TypeError, ValueError):
-            self.lengths = np.array([])
+            self.lengths = np.array([])  # refused below
         if not len(self.lengths):
             wanted = "lengths must be whole numbers from 1, at least one of them, not"
             raise ValueError(f"{wanted} {shown(lengths)}.")
@@ -42,7 +48,7 @@ class RowsExplorer(Explorer):
     @styled()
     def draw(self, texts: int, slots: int, depth: int) -> tuple[Figure, str]:
         lengths = np.minimum(self.lengths[:texts], slots)
-        cut = int((self.lengths[:texts] > slots).sum())
+        num_cut = int((self.lengths[:texts] > slots).sum())
         best = plan(lengths, slots, method="optimal", max_sequences_per_pack=depth or None)
         rows_by_form: dict[str, Sequence] = {
             "padded": [[i] for i in range(texts)],
@@ -58,7 +64,7 @@ class RowsExplorer(Explorer):
             f"{said(texts, 'texts')} in rows of {slots} slots, {limit}. Padded: {said(texts, 'rows')}, "
             f"{percent(1 - lengths.sum() / texts / slots)} empty. Packed: {said(best.num_packs, 'rows')}, "
             f"{percent(1 - best.efficiency)} empty: {best.packing_factor:.2f} texts in an average row. "
-            f"{cut or 'None'} of the texts had to be cut."
+            f"{num_cut or 'None'} of the texts had to be cut."
         )
 
 

@@ -11,6 +11,7 @@ def padding_share(lengths, max_length):
 
 
 def draw_lengths_and_maximum(rng):
+    """Draw one to eight lengths, and the maximum length, which none of them exceeds."""
     max_length = rng.choice([4, 8, 16, 128])
     return [rng.randint(1, max_length) for _ in range(rng.randint(1, 8))], max_length
 
@@ -22,8 +23,9 @@ def best_factor(counts):
 
 
 def draw_counts(rng):
+    """Draw the counts of a histogram of at least one sequence."""
     counts = [0, *(rng.randint(0, 5) for _ in range(rng.randint(1, 9)))]
-    counts[rng.randint(1, len(counts) - 1)] += 1  # some sequence there is
+    counts[rng.randint(1, len(counts) - 1)] += 1  # else there might be no sequence
     return (counts,)
 
 
@@ -34,6 +36,7 @@ def slots_of_batches(lengths, batch_size):
 
 
 def draw_lengths_and_batch(rng):
+    """Draw one to ten lengths and a batch size, which need not divide their number."""
     return [rng.randint(1, 9) for _ in range(rng.randint(1, 10))], rng.randint(1, 4)
 
 
@@ -46,18 +49,19 @@ def mean_width(lengths, batch_size):
 
 
 def draw_lengths_to_choose_from(rng):
+    """Draw one to nine lengths, and a batch size of at most their number."""
     lengths = [rng.randint(1, 40) for _ in range(rng.randint(1, 9))]
     return lengths, rng.randint(1, len(lengths))
 
 
-MANY = [  # too many choices to list
+MANY = [  # lengths with too many choices of 20 to list
     31, 7, 12, 88, 5, 64, 19, 3, 27, 41, 9, 15, 8, 22, 36, 11, 50, 6, 14, 73,
     18, 2, 29, 10, 45, 13, 7, 21, 33, 16, 4, 57, 12, 25, 9, 38, 17, 6, 96, 20,
 ]  # fmt: skip
 
 
 def mean_width_with_repeats(lengths, batch_size):
-    """Return the same mean if a sequence may come several times: the notebook's formula."""
+    """Return the mean length of the longest in a batch if a sequence may come twice, as in the notebook's formula."""
     number = len(lengths)
     ordered = sorted(lengths)
     chances = [((at + 1) / number) ** batch_size - (at / number) ** batch_size for at in range(number)]

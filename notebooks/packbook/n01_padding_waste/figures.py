@@ -14,26 +14,34 @@ from packlib.lengths.waste import BatchingHabit
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
-    """Draw batches of lengths one above the other, each as wide as said: tokens in blue, padding gray."""
-    ends = np.cumsum([0, *map(len, batches)])
-    rows = np.append(np.repeat(np.arange(ends[-1]), 2)[1:], ends[-1])  # the upper and the lower edge of each row
-    lengths, wide = np.concatenate(batches), np.repeat(widths, [len(batch) for batch in batches])
-    ax.fill_betweenx(rows, np.repeat(wide, 2), color=PADDING, linewidth=0)
-    ax.fill_betweenx(rows, np.repeat(lengths, 2), color=series("packed")["color"], linewidth=0)
-    ax.hlines(ends[1:-1], 0, max_length, colors="white", linewidth=1.5)
-    ax.set(xlim=(0, max_length), ylim=(ends[-1], 0), yticks=[], xlabel="slots; padding is gray")
+    """Draw batches one above the other, with a row for each sequence: its tokens in blue, its padding gray.
+
+    Args:
+        batches: lengths of the sequences of each batch, in tokens.
+        widths: slots to which the rows of each batch are padded.
+        max_length: slots to leave room for.
+    """
+    first_rows = np.cumsum([0, *map(len, batches)])  # of each batch, and last the number of all rows
+    num_rows = first_rows[-1]
+    edges = np.append(np.repeat(np.arange(num_rows), 2)[1:], num_rows)  # upper and lower edge of each row: 0 1 1 2 2 3
+    lengths = np.concatenate(batches)
+    row_widths = np.repeat(widths, [len(batch) for batch in batches])
+    ax.fill_betweenx(edges, np.repeat(row_widths, 2), color=PADDING, linewidth=0)
+    ax.fill_betweenx(edges, np.repeat(lengths, 2), color=series("packed")["color"], linewidth=0)
+    ax.hlines(first_rows[1:-1], 0, max_length, colors="white", linewidth=1.5)  # between batches
+    ax.set(xlim=(0, max_length), ylim=(num_rows, 0), yticks=[], xlabel="slots; padding is gray")
     ax.spines["left"].set_visible(False)
 
 
 @styled()
 def show_batch(lengths: Sequence[int], max_length: int) -> None:
-    """Draw a batch as a rectangle, up to the longest row and up to the maximum."""
+    """Show a batch as a rectangle, padded to its longest sequence and padded to the maximum length."""
     widths = {"the longest": max(lengths), str(max_length): max_length}
-    shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
+    shares = [1 - sum(lengths) / (len(lengths) * width) for width in widths.values()]
     fig, axes = new_figure(1, 2)
-    for ax, (what, wide), share in zip(axes, widths.items(), shares, strict=True):
-        draw_batches(ax, [np.array(lengths)], [wide], max_length)
-        ax.set_title(f"Up to {what}: {percent(share, 0)} padding")
+    for ax, (end, width), share in zip(axes, widths.items(), shares, strict=True):
+        draw_batches(ax, [np.array(lengths)], [width], max_length)
+        ax.set_title(f"Up to {end}: {percent(share, 0)} padding")
     alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
     alt += f"the longest, {percent(shares[0])} of the slots are padding; padded to {max_length}, {percent(shares[1])}."
     show(fig, alt=alt, name="batch-rectangle")
@@ -41,19 +49,22 @@ def show_batch(lengths: Sequence[int], max_length: int) -> None:
 
 @styled()
 def show_histograms(sets: Sequence[LengthHistogram]) -> None:
-    """Draw the histograms of data sets, each over its own share of the maximum length, with its padding."""
+    """Show the length histograms of data sets, one above the other, each with its share of padding.
+
+    Lengths are drawn as a share of the maximum length of the data set.
+    """
     fig, ax = new_figure()
     for row, histogram in enumerate(sets):
-        positions = np.arange(1, histogram.max_length + 1) / histogram.max_length
-        heights, edges = np.histogram(positions, bins=64, range=(0, 1), weights=histogram.counts[1:])
+        relative_lengths = np.arange(1, histogram.max_length + 1) / histogram.max_length
+        heights, edges = np.histogram(relative_lengths, bins=64, range=(0, 1), weights=histogram.counts[1:])
         look = {"fill": True, "color": series("packed")["color"]}
         ax.stairs(0.85 * heights / heights.max() - row, edges, baseline=-row, **look)
         ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
         kind = "" if histogram.kind == "measured" else f", {histogram.kind}"
         ax.text(-0.02, -row, f"{histogram.max_length} tokens{kind}", ha="right", fontsize=10)
         ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))
-        mean = histogram.mean_length / histogram.max_length
-        ax.plot([mean, mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2, marker="")
+        relative_mean = histogram.mean_length / histogram.max_length
+        ax.plot([relative_mean, relative_mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2, marker="")
     ax.text(1.02, 0.6, "padding", fontsize=11)
     ax.set(xlim=(0, 1), yticks=[], xlabel="length, as a share of the maximum; the bar marks the mean")
     ax.spines["left"].set_visible(False)
@@ -68,10 +79,10 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
 @styled()
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     """Show each habit's share of padding on each data set: one row per set, one marker per habit."""
-    waste = {
-        shown_name(h): {habit: padding_waste(h, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
-        for h in sets
-    }
+    waste: dict[str, dict[BatchingHabit, float]] = {}  # by data set, then by habit
+    for histogram in sets:
+        shares = {habit: padding_waste(histogram, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
+        waste[shown_name(histogram)] = shares
     fig, ax = new_figure()
     for row, shares in enumerate(waste.values()):
         ax.hlines(row, 0, 100, colors="#dddddd", linewidth=1)
@@ -81,8 +92,8 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     name_rows(ax, list(waste))
     ax.set_xlim(-2, 100)
     handles = ax.get_legend_handles_labels()[0][: len(HABIT_NAMES)]
-    beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
-    ax.legend(handles=handles, **beside, columnspacing=1, handletextpad=0.2)
+    below = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
+    ax.legend(handles=handles, **below, columnspacing=1, handletextpad=0.2)
     saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
     ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
     ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
@@ -95,32 +106,43 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
 
 @styled()
 def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
-    """Draw each habit's padding, and how many times as large a large batch is as a small one; packs beside them."""
+    """Show each habit's share of padding, and the ratio between the slots of its large and its small batches.
+
+    Args:
+        waste: share of padding.
+        times: slots of a batch at the 95th percentile, divided by those of a batch at the 5th percentile.
+    """
     fig, ax = new_figure()
     top = max(1.5, *times.values())
     groups: list[list[BatchingHabit]] = []  # habits whose marks are so near that one label names them
     for habit, share in sorted(waste.items(), key=lambda item: item[1]):
         ax.plot(100 * share, times[habit], **{**series(habit), "linestyle": "", "markersize": 12})
-        last = groups[-1][-1] if groups else None
-        if last and abs(share - waste[last]) < 0.06 and abs(times[habit] - times[last]) < 0.15 * top:
+        neighbor = groups[-1][-1] if groups else None
+        if neighbor and abs(share - waste[neighbor]) < 0.06 and abs(times[habit] - times[neighbor]) < 0.15 * top:
             groups[-1].append(habit)
         else:
             groups.append([habit])
     ax.plot(0, 1, **{**series("packed"), "linestyle": "", "markersize": 12})
-    labels = {" and\n".join(map(HABIT_NAMES.__getitem__, group)): group[-1] for group in groups}
-    places = {name: (100 * waste[habit], times[habit]) for name, habit in labels.items()} | {"full packs": (0.0, 1.0)}
-    for name, place in places.items():
-        ax.annotate(name, place, xytext=(12, 6), textcoords="offset points", va="bottom")
+
+    point_by_label = {}
+    for group in groups:
+        label = " and\n".join(HABIT_NAMES[habit] for habit in group)
+        rightmost = group[-1]
+        point_by_label[label] = (100 * waste[rightmost], times[rightmost])
+    point_by_label["full packs"] = (0.0, 1.0)
+    for label, point in point_by_label.items():
+        ax.annotate(label, point, xytext=(12, 6), textcoords="offset points", va="bottom")
     ax.set(xlim=(-2, 135 * max(waste.values()) + 8), ylim=(0, 1.25 * top), xlabel="padding, % of all slots")
     ax.set_ylabel("large batch ÷ small batch, slots")
-    sorts, shuffled = times["megabatches"], times["random"]
-    title = f"Sorted windows avoid padding; their batches differ {sorts:.1f} times in size"
-    if 1.1 * sorts < shuffled:
-        title = f"Shuffled batches differ {shuffled:.1f} times in size, sorted windows {sorts:.1f}"
-    elif sorts < 1.1 * shuffled:
-        title = f"Sorted or not, batches differ {sorts:.1f} times in size"
-    if max(sorts, shuffled) < 1.1:
+    sorted_times, shuffled_times = times["megabatches"], times["random"]
+    if max(sorted_times, shuffled_times) < 1.1:
         title = "Sorted or not, batches are alike"
+    elif 1.1 * sorted_times < shuffled_times:
+        title = f"Shuffled batches differ {shuffled_times:.1f} times in size, sorted windows {sorted_times:.1f}"
+    elif sorted_times < 1.1 * shuffled_times:
+        title = f"Sorted or not, batches differ {sorted_times:.1f} times in size"
+    else:
+        title = f"Sorted windows avoid padding; their batches differ {sorted_times:.1f} times in size"
     ax.set_title(title)
     listed = "; ".join(f"{HABIT_NAMES[h]} {percent(share)}, {times[h]:.1f} times" for h, share in waste.items())
     alt = "Padding, and how many times as large a batch of the 95th percentile is as one of the 5th: "
@@ -129,7 +151,7 @@ def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingH
 
 @styled()
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:
-    """Draw the best packing factor of each data set, the largest on top."""
+    """Show the best possible packing factor of each data set, the largest on top."""
     factors = {shown_name(h): h.max_packing_factor for h in histograms}
     fig, ax = new_figure()
     for row, factor in enumerate(sorted(factors.values())):

@@ -15,11 +15,18 @@ from packlib.lengths import padding_waste
 from packlib.lengths.waste import BatchingHabit
 
 EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
-MOST, ROWS = 20_000, 128  # sequences that make the explorer's batches, and about so many rows of them are drawn
+MOST = 20_000  # sequences to make the explorer's batches of
+ROWS = 128  # of these batches that are drawn, about
 
 
 class WasteExplorer(Explorer):
-    """Data set, batch size and habit: batches as they come out, and the share of padding."""
+    """Show the batches of a data set under a habit, and the share of padding under each habit.
+
+    Args:
+        dataset: chosen at first.
+        own: lengths of a data set of the reader's own.
+        slots: its maximum length.
+    """
 
     title = "How much of the work is padding?"
     shown_controls = ("habit", "batch_size")
@@ -41,20 +48,22 @@ class WasteExplorer(Explorer):
     @styled()
     def draw(self, dataset: str, batch_size: int, habit: BatchingHabit) -> tuple[Figure, str]:
         histogram = self.histograms[dataset]
-        few = histogram.num_sequences <= MOST
-        lengths = histogram.expand() if few else sample_lengths(histogram, MOST, 0)
+        is_small = histogram.num_sequences <= MOST
+        lengths = histogram.expand() if is_small else sample_lengths(histogram, MOST, 0)
         waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABIT_NAMES}
         batches = list(make_batches(lengths, batch_size, habit))
-        some = np.unique(np.linspace(0, len(batches) - 1, max(2, ROWS // batch_size)).round().astype(int))
-        chosen = [lengths[batches[i]] for i in some]
-        widths = [histogram.max_length if habit == "maximum" else int(batch.max()) for batch in chosen]
+        num_drawn = max(2, ROWS // batch_size)
+        drawn = np.unique(np.linspace(0, len(batches) - 1, num_drawn).round().astype(int))  # from first to last
+        drawn_batches = [lengths[batches[i]] for i in drawn]
+        widths = [histogram.max_length if habit == "maximum" else int(batch.max()) for batch in drawn_batches]
+
         fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
-        draw_batches(left, chosen, widths, histogram.max_length)
-        left.set_title(f"{len(chosen)} of {len(batches):,} batches" if len(batches) > 1 else "one batch")
+        draw_batches(left, drawn_batches, widths, histogram.max_length)
+        left.set_title(f"{len(drawn_batches)} of {len(batches):,} batches" if len(batches) > 1 else "one batch")
         draw_waste(right, waste)
-        at = list(waste).index(habit)
-        right.get_yticklabels()[at].set_fontweight("bold")
-        right.patches[at].set(edgecolor=INK, linewidth=2.5)
+        row = list(waste).index(habit)
+        right.get_yticklabels()[row].set_fontweight("bold")
+        right.patches[row].set(edgecolor=INK, linewidth=2.5)
         right.set_title(f"{shown_name(histogram)}\n{percent(waste[habit])} padding")
         others = ", ".join(f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit)
         wide = f"{min(widths)} to {max(widths)}" if min(widths) < max(widths) else f"all {widths[0]}"

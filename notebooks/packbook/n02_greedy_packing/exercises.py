@@ -12,41 +12,43 @@ def tightest_space(spaces, length):
 
 
 def draw_spaces_and_length(rng):
+    """Draw the spaces of up to six packs, and a length."""
     return [rng.randint(1, 9) for _ in range(rng.randint(0, 6))], rng.randint(1, 9)
 
 
 def move_group(groups, length, copies, slots):
     """Return `groups` after SPFHP placed all copies of a length; `groups[space]` packs have this space left."""
-    groups, left = dict(groups), copies
-    while left:
+    groups, waiting = dict(groups), copies
+    while waiting:
         widest = max((space for space, packs in groups.items() if packs), default=0)
         if widest < length:
             break
-        moved = min(left, groups[widest])
+        moved = min(waiting, groups[widest])
         groups[widest] -= moved
         groups[widest - length] = groups.get(widest - length, 0) + moved
-        left -= moved
-    groups[slots - length] = groups.get(slots - length, 0) + left  # each copy that is left opens a pack
+        waiting -= moved
+    groups[slots - length] = groups.get(slots - length, 0) + waiting  # each of these copies opens a pack
     return {space: packs for space, packs in groups.items() if packs}
 
 
 def draw_groups(rng):
+    """Draw groups of packs by space, a length, its copies, and the slots of a pack."""
     slots = rng.choice((10, 16, 32))
     spaces = rng.sample(range(slots), rng.randint(0, 4))
     return {space: rng.randint(1, 4) for space in spaces}, rng.randint(1, slots // 2), rng.randint(1, 9), slots
 
 
 def one_by_one(choose, groups, length, copies, slots, again=False):
-    """Place copies one at a time: `choose` picks among the spaces that are enough.
+    """Place copies of a length one at a time, and return the groups; `choose` picks among the spaces that are enough.
 
     Args:
         again: whether a new pack may take further copies.
     """
     groups, opened = dict(groups), 0
     for _ in range(copies):
-        able = [space for space, packs in groups.items() if packs and space >= length]
-        if able:
-            space = choose(able)
+        large_enough = [space for space, packs in groups.items() if packs and space >= length]
+        if large_enough:
+            space = choose(large_enough)
             groups[space] -= 1
             groups[space - length] = groups.get(space - length, 0) + 1
         elif again:
@@ -58,20 +60,21 @@ def one_by_one(choose, groups, length, copies, slots, again=False):
 
 
 def one_copy_for_each_pack(groups, length, copies, slots):
-    moved, left = {}, copies
+    """Return the groups if an old pack takes at most one copy, the emptiest packs first."""
+    new_groups, waiting = {}, copies
     for space, packs in sorted(groups.items(), reverse=True):
-        taking = min(left, packs) if space >= length else 0
-        for rest, number in ((space, packs - taking), (space - length, taking)):
+        taking = min(waiting, packs) if space >= length else 0
+        for new_space, number in ((space, packs - taking), (space - length, taking)):
             if number:
-                moved[rest] = moved.get(rest, 0) + number
-        left -= taking
-    if left:
-        moved[slots - length] = moved.get(slots - length, 0) + left
-    return moved
+                new_groups[new_space] = new_groups.get(new_space, 0) + number
+        waiting -= taking
+    if waiting:
+        new_groups[slots - length] = new_groups.get(slots - length, 0) + waiting
+    return new_groups
 
 
 def copies_left_out(groups, length, copies, slots):
-    """Drop the copies that find no space."""
+    """Return the groups without the copies that find no space."""
     moved = move_group(groups, length, copies, slots)
     opened = sum(moved.values()) - sum(groups.values())
     moved[slots - length] = moved.get(slots - length, 0) - opened
@@ -79,6 +82,7 @@ def copies_left_out(groups, length, copies, slots):
 
 
 def without_dropping_empty_groups(groups, length, copies, slots):
+    """Return the groups, and with 0 packs those that are empty now."""
     return dict.fromkeys(groups, 0) | move_group(groups, length, copies, slots)
 
 
@@ -86,27 +90,28 @@ def lpfhp_packs(lengths, max_length, depth):
     """Count the packs that LPFHP fills when a pack holds at most `depth` sequences."""
     packs = []
     for length in sorted(lengths, reverse=True):
-        able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
-        if able:
-            max(able, key=sum).append(length)
+        open_packs = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
+        if open_packs:
+            max(open_packs, key=sum).append(length)
         else:
             packs.append([length])
     return len(packs)
 
 
 def draw_lengths_and_depth(rng):
+    """Draw up to twelve lengths, their maximum length and a depth limit."""
     max_length = rng.choice((4, 10, 12, 14))
     lengths = [rng.randint(1, max_length) for _ in range(rng.randint(1, 12))]
     return lengths, max_length, rng.randint(1, 5)
 
 
 def packs_with(choose, order, lengths, max_length, depth):
-    """Count another rule's packs: `choose` picks among the packs with room, `order` the next sequence."""
+    """Count another rule's packs: `order` sorts the sequences, and `choose` picks among the packs with room."""
     packs = []
     for length in order(lengths):
-        able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
-        if able:
-            choose(able).append(length)
+        open_packs = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
+        if open_packs:
+            choose(open_packs).append(length)
         else:
             packs.append([length])
     return len(packs)

@@ -14,7 +14,14 @@ from packlib.lengths import LengthHistogram, load
 
 
 class StepByStep(Explorer):
-    """Three ways beside each other, one sequence at a time."""
+    """Show the packs of three greedy rules next to each other, one sequence at a time.
+
+    Args:
+        dataset: from which eight sequences are drawn at random.
+        depth: the depth limit at first; one above 5, or None, is no limit here.
+        own: lengths of the reader's own.
+        slots: of a pack for these lengths.
+    """
 
     title = "Which pack takes the next sequence?"
 
@@ -44,16 +51,21 @@ class StepByStep(Explorer):
         }
 
     def data(self):
-        """Return, by sequences and depth limit, for each rule the pack of each sequence, from long to short."""
-        placed = {
-            name: [[self._packs_of(*sequences_and_slots, rule, depth) for rule in figures.WAYS] for depth in range(6)]
-            for name, sequences_and_slots in self.sets.items()
-        }
-        sets = {name: [sorted(lengths, reverse=True), slots] for name, (lengths, slots) in self.sets.items()}
+        """Return the sequences, the rules, and in `placed` the pack that takes each sequence, from long to short.
+
+        `placed` is indexed by the name of the sequences, the depth limit (0 is none), the rule and the sequence.
+        """
+        sets, placed = {}, {}
+        for name, (lengths, slots) in self.sets.items():
+            sets[name] = [sorted(lengths, reverse=True), slots]
+            placed[name] = [
+                [self._packs_of(lengths, slots, rule, depth) for rule in figures.WAYS] for depth in range(6)
+            ]
         return {"sets": sets, "ways": list(figures.WAYS.values()), "placed": placed}
 
     @staticmethod
     def _packs_of(lengths: Sequence[int], slots: int, rule: str, depth: int) -> list[int]:
+        """Return the index of the pack that takes each sequence, from long to short."""
         steps = [[], *one_by_one(lengths, slots, rule, depth)]
         return [newest(after, before) for before, after in itertools.pairwise(steps)]
 
@@ -62,13 +74,13 @@ class StepByStep(Explorer):
             self.widgets["step"].max = len(self.sets[self.widgets["lengths"].value][0])
 
     def draw(self, lengths: str, depth: int, step: int) -> tuple[Figure, str]:
-        sequences, slots = self.sets[lengths]
-        sequences = sorted(sequences, reverse=True)
-        ends = {rule: [[], *one_by_one(sequences, slots, rule, depth)] for rule in figures.WAYS}
+        unordered, slots = self.sets[lengths]
+        sequences = sorted(unordered, reverse=True)
+        steps = {rule: [[], *one_by_one(sequences, slots, rule, depth)] for rule in figures.WAYS}
         limit = f"at most {depth} in a pack" if depth else "no depth limit"
-        fig, ways = figures.draw_ways(ends, sequences, slots, step)
-        placed = f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of {len(sequences)} placed."
-        return fig, " ".join([placed, *ways])
+        fig, sentences = figures.draw_ways(steps, sequences, slots, step)
+        setting = f"{lengths.capitalize()}, packs of {slots}, {limit}, {step} of {len(sequences)} placed."
+        return fig, " ".join([setting, *sentences])
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -7,8 +7,8 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import Method
 from packlib.packing.greedy import OpenPacks
 
-EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
-SEVEN = (11, 8, 7, 5, 4, 3, 2)  # in packs of twenty slots: the least space needs one more than completing rows
+EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # lengths that are packed by hand, and the slots of a pack
+SEVEN = (11, 8, 7, 5, 4, 3, 2)  # in packs of 20 slots, least space takes one pack more than completing rows
 GREEDY_RULES: tuple[Method, ...] = ("spfhp", "lpfhp")
 
 # Krell and others (2021): {depth limit: packs by SPFHP, packs by LPFHP}
@@ -26,31 +26,40 @@ Pack = tuple[int, ...]  # lengths, in the order they were put in
 
 
 def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None) -> Iterator[list[Pack]]:
-    """Yield the packs after each sequence, from long to short; packs stand in the order they were opened.
+    """Yield the packs after each sequence, from long to short; packs are in the order in which they were opened.
 
-    The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.
+    Args:
+        rule: "lpfhp", "spfhp", or "worst_fit", which is SPFHP without a histogram: one sequence at a time.
+        depth: most sequences in a pack; None or 0 for no limit.
     """
-    lengths, packs = sorted(lengths, reverse=True), OpenPacks(depth or float("inf"))
+    lengths = sorted(lengths, reverse=True)
+    packs = OpenPacks(depth or float("inf"))  # a pack is a tuple of indices of `lengths`
+    largest_allowed = max_length  # the most space that SPFHP still looks at
     for i, length in enumerate(lengths):
-        if rule == "worst_fit" or i == 0 or length < lengths[i - 1]:
-            scanned = max_length  # SPFHP goes down the spaces once for all sequences of a length
-        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
-        fits = space >= length
-        scanned = space if fits else 0
-        ids, space = (packs.take(space)[0], space) if fits else ((), max_length)
-        packs.put(space - length, (*ids, i), 1)
-        yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
+        is_new_length = i == 0 or length < lengths[i - 1]
+        if rule == "worst_fit" or is_new_length:
+            largest_allowed = max_length  # SPFHP goes down the spaces once for all sequences of a length
+        space = packs.smallest(length) if rule == "lpfhp" else packs.largest(largest_allowed)
+        if space >= length:
+            pack, _ = packs.take(space)
+            largest_allowed = space
+        else:
+            pack, space = (), max_length  # a new pack
+            largest_allowed = 0  # all further sequences of this length open packs, too
+        packs.put(space - length, (*pack, i), 1)
+        in_order = sorted(pack for pack, _ in packs.equal_packs())  # by their first, longest sequence
+        yield [tuple(lengths[j] for j in pack) for pack in in_order]
 
 
 def worst_fit_packs(histogram: LengthHistogram) -> int:
     """Count the packs of worst-fit-decreasing: each sequence goes into the pack with the most space."""
-    spaces: list[int] = []  # of the packs, negative, since a heap gives the smallest
-    for length in histogram.expand()[::-1].tolist():
-        if spaces and -spaces[0] >= length:
-            heapq.heapreplace(spaces, spaces[0] + length)
+    negative_spaces: list[int] = []  # of the packs; negative, since the first item of a heap is the smallest
+    for length in histogram.expand()[::-1].tolist():  # from long to short
+        if negative_spaces and -negative_spaces[0] >= length:
+            heapq.heapreplace(negative_spaces, negative_spaces[0] + length)
         else:
-            heapq.heappush(spaces, length - histogram.max_length)
-    return len(spaces)
+            heapq.heappush(negative_spaces, -(histogram.max_length - length))
+    return len(negative_spaces)
 
 
 def in_words(packs: Sequence[Pack]) -> str:
@@ -59,5 +68,11 @@ def in_words(packs: Sequence[Pack]) -> str:
 
 
 def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
-    """Return the pack that took the last sequence."""
-    return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))
+    """Return the index of the pack that took the last sequence.
+
+    Args:
+        packs: after this sequence.
+        before: the packs before it, in the same order.
+    """
+    new_pack = len(before)
+    return next((i for i, pack in enumerate(before) if packs[i] != pack), new_pack)

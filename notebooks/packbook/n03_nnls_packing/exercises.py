@@ -11,6 +11,7 @@ def column(pack, max_length):
 
 
 def draw_pack(rng):
+    """Draw a pack from short to long, which need not be full, and its maximum length."""
     max_length = rng.choice((1, 2, 4, 8, 12))
     pack, space = [], max_length
     while space and rng.random() < 0.8:
@@ -21,106 +22,114 @@ def draw_pack(rng):
 
 def fewest_pairs(lengths, max_length):
     """Return the fewest packs when a pack holds at most two sequences."""
-    packs, rest = 0, sorted(lengths)
-    while rest:
-        longest = rest.pop()
-        if rest and rest[0] + longest <= max_length:
-            rest.pop(0)  # the shortest; if it does not fit beside the longest, none does
+    packs, waiting = 0, sorted(lengths)
+    while waiting:
+        longest = waiting.pop()
+        if waiting and waiting[0] + longest <= max_length:
+            waiting.pop(0)  # the shortest; if it does not fit beside the longest, none does
         packs += 1
     return packs
 
 
 def draw_lengths(rng):
+    """Draw up to nine lengths and their maximum length."""
     max_length = rng.choice((4, 8, 12))
     return [rng.randint(1, max_length) for _ in range(rng.randint(0, 9))], max_length
 
 
 def two_bounds(lengths, max_length):
+    """Return the larger of two lower bounds: two sequences in each pack, and full packs."""
     return max(math.ceil(len(lengths) / 2), math.ceil(sum(lengths) / max_length))
 
 
 def three_bounds(lengths, max_length):
+    """Return the largest of three lower bounds; the third counts sequences longer than half of a pack."""
     return max(two_bounds(lengths, max_length), sum(2 * length > max_length for length in lengths))
 
 
 def neighbors(lengths, max_length):
-    """Pair neighbors, from short to long."""
-    packs, rest = 0, sorted(lengths)
-    while rest:
-        shortest = rest.pop(0)
-        if rest and shortest + rest[0] <= max_length:
-            rest.pop(0)
+    """Pair neighbors, from short to long, and count the packs."""
+    packs, waiting = 0, sorted(lengths)
+    while waiting:
+        shortest = waiting.pop(0)
+        if waiting and shortest + waiting[0] <= max_length:
+            waiting.pop(0)
         packs += 1
     return packs
 
 
 def mirror_images(lengths, max_length):
-    """Pair sequences that fill a pack to the last slot, and leave all others alone."""
-    packs, rest = 0, sorted(lengths)
-    while rest:
-        longest = rest.pop()
-        if max_length - longest in rest:
-            rest.remove(max_length - longest)
+    """Pair sequences that fill a pack to the last slot, leave all others alone, and count the packs."""
+    packs, waiting = 0, sorted(lengths)
+    while waiting:
+        longest = waiting.pop()
+        if max_length - longest in waiting:
+            waiting.remove(max_length - longest)
         packs += 1
     return packs
 
 
 def rounded_packs(counts, strategies, x):
     """Round `x` to the nearest, let each sequence without a place open a pack, and count the packs."""
-    left, packs = list(counts), 0
+    without_place, packs = list(counts), 0  # sequences of each length
     for strategy, times in zip(strategies, x, strict=True):
         packs += round(times)
         for length in strategy:
-            left[length] = max(0, left[length] - round(times))
-    return packs + sum(left)
+            without_place[length] = max(0, without_place[length] - round(times))
+    return packs + sum(without_place)
 
 
 def draw_solution(rng):
-    top = rng.randint(1, 6)
-    counts = [0, *(rng.randint(0, 4) for _ in range(top))]
-    strategies = [sorted(rng.randint(1, top) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
+    """Draw the counts of a histogram, up to three strategies, and how often least squares would use each."""
+    longest = rng.randint(1, 6)
+    counts = [0, *(rng.randint(0, 4) for _ in range(longest))]
+    strategies = [sorted(rng.randint(1, longest) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
     return counts, strategies, [rng.choice((0.0, 0.4, 0.6, 1.4, 2.3, 2.7)) for _ in strategies]
 
 
 def any_place(counts, strategies, x):
+    """Count the packs as if a place could take a sequence of any length."""
     repeats = list(map(round, x))
     places = sum(len(strategy) * times for strategy, times in zip(strategies, repeats, strict=True))
     return sum(repeats) + max(0, sum(counts) - places)
 
 
 def rounded_with(rounding, counts, strategies, x):
+    """Count the packs with another rounding of `x`."""
     return rounded_packs(counts, strategies, [rounding(times) for times in x])
 
 
 def left_over_alone(counts, strategies, x):
+    """Count the sequences without a place, and no packs of the strategies."""
     return rounded_packs(counts, strategies, x) - sum(map(round, x))
 
 
 def filled_lengths(places, lengths):
     """Return the lengths of the sequences that take the places, from long to short."""
-    left, taken = sorted(lengths), []
+    waiting, placed = sorted(lengths), []
     for place in sorted(places, reverse=True):
-        fits = [length for length in left if length <= place]
-        if fits:
-            taken.append(fits[-1])
-            left.remove(fits[-1])
-    return taken
+        fitting = [length for length in waiting if length <= place]
+        if fitting:
+            placed.append(fitting[-1])
+            waiting.remove(fitting[-1])
+    return placed
 
 
 def draw_places(rng):
+    """Draw up to six places, by the length that each is made for, and up to six lengths."""
     places = [rng.randint(1, 9) for _ in range(rng.randint(0, 6))]
     return places, [rng.randint(1, 9) for _ in range(rng.randint(0, 6))]
 
 
 def filled_in(order, choose, places, lengths):
     """Fill places by other rules: `order` sorts the places, `choose` takes one of the lengths that fit."""
-    left, taken = sorted(lengths), []
+    waiting, placed = sorted(lengths), []
     for place in order(places):
-        fits = [length for length in left if length <= place]
-        if fits:
-            taken.append(choose(fits))
-            left.remove(taken[-1])
-    return taken
+        fitting = [length for length in waiting if length <= place]
+        if fitting:
+            placed.append(choose(fitting))
+            waiting.remove(placed[-1])
+    return placed
 
 
 def long_to_short(places):
@@ -128,12 +137,13 @@ def long_to_short(places):
 
 
 def filled_in_equal(places, lengths):
-    left, taken = list(lengths), []
+    """Fill a place only with a sequence of just this length."""
+    waiting, placed = list(lengths), []
     for place in long_to_short(places):
-        if place in left:
-            taken.append(place)
-            left.remove(place)
-    return taken
+        if place in waiting:
+            placed.append(place)
+            waiting.remove(place)
+    return placed
 
 
 check = Exercises(

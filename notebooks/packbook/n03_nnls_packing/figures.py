@@ -1,4 +1,4 @@
-"""What notebook 03 draws: the strategy matrix, and what does not meet."""
+"""What notebook 03 draws: the strategy matrix, and sequences and places that do not match."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,11 +13,16 @@ from packbook.shared.pack_drawings import draw_packs
 from packbook.tables import Table
 from packlib.lengths import LengthHistogram
 
-Mark = Callable[..., None]  # draws a guess
+Mark = Callable[..., None]  # draws the reader's guess, as `Questions.mark`
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
-    """Draw by length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on."""
+    """Draw by length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on.
+
+    Args:
+        left_over: sequences without a place, shape (max_length + 1,).
+        empty: places without a sequence, same shape.
+    """
     looks = {"color": series("packed")["color"], "marker": "^"}, {"color": "#777777", "marker": "v"}
     for heights, look in zip((left_over, -empty), looks, strict=True):
         (lengths,) = np.nonzero(heights)
@@ -25,8 +30,8 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
     ax.axhline(0, color=INK, linewidth=1)
     largest = max(left_over.max(), empty.max(), 10)
     ax.set_yscale("symlog", linthresh=10, linscale=0.5)
-    ticks = [tick for tick in (100, 10_000, 1_000_000) if tick <= 10 * largest]
-    ticks = [*(-tick for tick in ticks[::-1]), 0, *ticks]
+    ticks_above = [tick for tick in (100, 10_000, 1_000_000) if tick <= 10 * largest]
+    ticks = [*(-tick for tick in ticks_above[::-1]), 0, *ticks_above]
     ax.set_yticks(ticks, [f"{abs(tick):,}" for tick in ticks])
     ax.minorticks_off()
     ax.set(ylim=(-30 * largest, 30 * largest), xlim=(0, len(left_over)))
@@ -36,7 +41,12 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
 
 @styled()
 def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None:
-    """Draw full packs, and beside them the matrix that counts their lengths."""
+    """Show full packs, and next to them the matrix that counts their lengths.
+
+    Args:
+        strategies: the lengths in each pack.
+        matrix: how often each strategy has each length from 1 up, shape (slots of a pack, strategies).
+    """
     fig, (left, right) = new_figure(1, 2)
     draw_packs(left, strategies, len(matrix), labels=[str(n) for n in range(1, len(strategies) + 1)])
     left.set(title=f"The {len(strategies)} full packs", ylabel="strategy")
@@ -58,77 +68,96 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
 
 @styled()
 def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit: int) -> None:
-    """Show sequences without a place and empty places as two bars for each choice of weights."""
+    """Show sequences without a place and places without a sequence, as two bars for each of two choices of weights.
+
+    Args:
+        results: of `published_result`, by the name of the choice.
+        limit: the depth limit.
+    """
     fig, ax = new_figure()
-    parts = ("sequences without a place", series("packed")["color"]), ("places without a sequence", "#777777")
-    misses = {title: (int(left_over.sum()), int(empty.sum())) for title, (left_over, empty, _) in results.items()}
-    largest = max(1, *(number for pair in misses.values() for number in pair))
-    for row, pair in enumerate(misses.values()):
-        for side, ((_, color), number) in enumerate(zip(parts, pair, strict=True)):
-            at = row + 0.4 * side - 0.2
-            ax.barh(at, number, height=0.36, color=color)
-            ax.text(number + largest / 100, at, about(number), va="center", color=INK)
-    for side, (name, _) in enumerate(parts):
-        at = 0.4 * side - 0.2
-        ax.annotate(name, (next(iter(misses.values()))[side], at), (64, 0), textcoords="offset points", va="center")
+    kinds = ("sequences without a place", series("packed")["color"]), ("places without a sequence", "#777777")
+    offsets = (-0.2, 0.2)  # of the two bars from the middle of their row
+    misses: dict[str, tuple[int, int]] = {}  # sequences without a place, places without a sequence
+    for title, (left_over, empty, _) in results.items():
+        misses[title] = (int(left_over.sum()), int(empty.sum()))
+    largest = max(1, *(number for numbers in misses.values() for number in numbers))
+    for row, numbers in enumerate(misses.values()):
+        for (_, color), offset, number in zip(kinds, offsets, numbers, strict=True):
+            ax.barh(row + offset, number, height=0.36, color=color)
+            ax.text(number + largest / 100, row + offset, about(number), va="center", color=INK)
+    first_numbers = next(iter(misses.values()))
+    for (name, _), offset, number in zip(kinds, offsets, first_numbers, strict=True):  # names in the first row
+        ax.annotate(name, (number, offset), (64, 0), textcoords="offset points", va="center")
     name_rows(ax, list(misses), above=0.6, below=0.6)
     ax.set_xlim(0, 1.6 * largest)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel(f"sequences, or places; {shown_name(histogram)}, depth limit {limit}")
-    (first, (one, _)), (second, (other, _)) = misses.items()
-    ax.set_title(f"Sequences without a place: {about(one)} with {first}, {about(other)} with {second}")
+    (first, (first_left_over, _)), (second, (second_left_over, _)) = misses.items()
+    ax.set_title(
+        f"Sequences without a place: {about(first_left_over)} with {first}, {about(second_left_over)} with {second}"
+    )
     listed = "; ".join(
-        f"{title}: {about(left)} sequences without a place, {about(empty)} places without a sequence"
-        for title, (left, empty) in misses.items()
+        f"{title}: {about(left_over)} sequences without a place, {about(empty)} places without a sequence"
+        for title, (left_over, empty) in misses.items()
     )
     show(fig, alt=f"{shown_name(histogram)}, depth limit {limit}. {listed}.", name="weights")
 
 
 @styled()
 def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, places: np.ndarray, mark: Mark) -> None:
-    """Draw left one pair of mirror images, with the guess that `mark` draws; right all lengths of Wikipedia.
+    """Show that least squares makes the mean of the sequences of a length and those of its mirror image.
+
+    The mirror image of a length fills a pack with it. One pair is on the left, all lengths of Wikipedia on the right.
 
     Args:
         pair: sequences of a length, of its mirror image, and the packs from least squares.
-        places: from least squares, for each length from 1 up.
+        places: from least squares, for each length from 1 up, shape (max_length,).
+        mark: draws the reader's guess.
     """
-    wanted, mirror = wikipedia.counts[:-1], np.append(0, wikipedia.counts[1:-1][::-1])
-    provided = np.append(0, places[:-1])
+    # by length from 0 to the maximum length - 1: a full sequence has no mirror image
+    counts = wikipedia.counts[:-1]
+    mirror_counts = np.append(0, wikipedia.counts[1:-1][::-1])
+    places_by_length = np.append(0, places[:-1])
     looks = {
         "sequences": series("packed"),
         "places": series("nnlshp"),
         "mirror images": {"color": "#999999", "marker": "<", "linestyle": "--"},
     }
     fig, (left, right) = new_figure(1, 2, width_ratios=(3, 5))
-    for at, (name, number) in enumerate(zip(("sequences", "mirror images", "places"), pair, strict=True)):
-        left.bar(at, number, color=looks[name]["color"], width=0.7)
-        left.text(at, number, f"{number:,}", ha="center", va="bottom")
+    for column, (name, number) in enumerate(zip(("sequences", "mirror images", "places"), pair, strict=True)):
+        left.bar(column, number, color=looks[name]["color"], width=0.7)
+        left.text(column, number, f"{number:,}", ha="center", va="bottom")
     left.set_xticks(range(3), ["sequences", "mirror\nimages", "packs"])
     left.set(title="One pair", ylim=(0, 1.25 * max(pair)), yticks=[])
     left.spines["left"].set_visible(False)
     mark(left, "mirror", "y")
-    curves = dict(zip(looks, (wanted, provided, mirror), strict=True))
-    sides = ((12, 0), "left"), ((4, -62), "left"), ((-6, 6), "right")
-    for (name, y), (beside, side) in zip(curves.items(), sides, strict=True):
-        right.plot(y, markevery=0.15, **looks[name])
-        top = int(np.argmax(y))
-        right.annotate(name, (top, y[top]), beside, textcoords="offset points", ha=side)
+    curves = {"sequences": counts, "places": places_by_length, "mirror images": mirror_counts}
+    label_places = ((12, 0), "left"), ((4, -62), "left"), ((-6, 6), "right")  # offset from the peak in points
+    for (name, heights), (offset, alignment) in zip(curves.items(), label_places, strict=True):
+        right.plot(heights, markevery=0.15, **looks[name])
+        peak = int(np.argmax(heights))
+        right.annotate(name, (peak, heights[peak]), offset, textcoords="offset points", ha=alignment)
     plain_ticks(right.yaxis, range(0, 80_001, 20_000))
     right.set(title="All lengths of Wikipedia", xlabel="length")
     fig.suptitle("Least squares meets the mirror image halfway")
-    off = np.abs(provided - (wanted + mirror) / 2)[9:-8].max() / wanted.max()
-    one, other, packs = pair
-    alt = f"{one:,} sequences, {other:,} mirror images: {packs:,} packs from least squares. Wikipedia: sequences of "
-    alt += "each length, their mirror images, and the places from least squares: beyond the cutoff at most "
+    means = (counts + mirror_counts) / 2
+    beyond_cutoff = slice(9, -8)  # lengths over 8 whose mirror images are over 8, too
+    off = np.abs(places_by_length - means)[beyond_cutoff].max() / counts.max()
+    sequences, mirror_images, packs = pair
+    alt = f"{sequences:,} sequences, {mirror_images:,} mirror images: {packs:,} packs from least squares. Wikipedia: "
+    alt += (
+        "sequences of each length, their mirror images, and the places from least squares: beyond the cutoff at most "
+    )
     show(fig, alt=f"{alt}{percent(off, 0)} off the mean of both.", name="mirror-images")
 
 
 def show_wikipedia() -> Table:
-    """Show published and recorded results on all of Wikipedia at depth 3."""
-    lines = [["NNLSHP, published", "8,155,059", "99.746", "22 to 28"]]
-    lines += [["extended NNLSHP, published", "8,155,058", "99.746", "189 to 284"]]
-    lines += [
-        [str(row["way"]), f"{row['packs']:,}", f"{row['efficiency, %']:.3f}", str(row["CPU seconds"])]
-        for row in show_recorded("packing_nnls")
+    """Show where results were recorded; return a table of them and published ones, on all of Wikipedia at depth 3."""
+    lines = [
+        ["NNLSHP, published", "8,155,059", "99.746", "22 to 28"],
+        ["extended NNLSHP, published", "8,155,058", "99.746", "189 to 284"],
     ]
+    for row in show_recorded("packing_nnls"):
+        efficiency = f"{row['efficiency, %']:.3f}"
+        lines.append([str(row["way"]), f"{row['packs']:,}", efficiency, str(row["CPU seconds"])])
     return Table(("way", "packs", "efficiency, %", "seconds"), lines, right=True)

@@ -14,11 +14,17 @@ from packbook.shared.histograms import choice_of_lengths, in_blocks, sets_to_exp
 from packlib.packing import plan
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
-BLOCKS = 64  # of the explorer
+BLOCKS = 64  # to which the explorer rounds lengths, so that least squares takes no time
 
 
 class WeightExplorer(Explorer):
-    """Weight and cutoff against what is left over and how many packs that costs; lengths in at most 64 blocks."""
+    """Show what a weight and a cutoff of NNLSHP leave over, and how many packs it then makes.
+
+    Args:
+        dataset: chosen at first.
+        own: lengths of a data set of the reader's own.
+        slots: its maximum length.
+    """
 
     title = "What do the weights buy?"
     shown_controls = ("weight", "depth")
@@ -43,13 +49,13 @@ class WeightExplorer(Explorer):
     def draw(self, dataset: str, depth: int, cutoff: int, weight: float) -> tuple[Figure, str]:
         grid = self.grids[dataset]
         best = plan(grid, max_sequences_per_pack=depth, time_limit=2)
-        left_over, empty, published = published_result(grid, depth, solve(grid, depth, cutoff, weight))
+        left_over, empty, published_packs = published_result(grid, depth, solve(grid, depth, cutoff, weight))
+        nnlshp = plan(grid, method="nnlshp", max_sequences_per_pack=depth, cutoff=cutoff, weight=weight)
+        lpfhp = plan(grid, method="lpfhp", max_sequences_per_pack=depth)
         packs = {
-            "as published": published,
-            "NNLSHP": plan(
-                grid, method="nnlshp", max_sequences_per_pack=depth, cutoff=cutoff, weight=weight
-            ).num_packs,
-            "LPFHP": plan(grid, method="lpfhp", max_sequences_per_pack=depth).num_packs,
+            "as published": published_packs,
+            "NNLSHP": nnlshp.num_packs,
+            "LPFHP": lpfhp.num_packs,
             "optimal": best.num_packs,
         }
         above = {way: number - best.lower_bound for way, number in packs.items()}
@@ -57,8 +63,9 @@ class WeightExplorer(Explorer):
         left.axvspan(0.5, cutoff + 0.5, color="#eeeeee")
         draw_misses(left, left_over, empty)
         left.set(xlabel="blocks; shaded up to the cutoff", title=f"{about(left_over.sum())} left over")
-        looks = [series("nnlshp"), series("nnlshp"), series("lpfhp"), series("optimal")]
-        draw_above(right, above, [{**looks[0], "markerfacecolor": "white"}, *looks[1:]], about)
+        looks = [{**series("nnlshp"), "markerfacecolor": "white"}]  # as published
+        looks += [series(method) for method in ("nnlshp", "lpfhp", "optimal")]
+        draw_above(right, above, looks, about)
         right.set_title(f"Depth limit {depth}")
         listed = ", ".join(f"{way} {about(number)}" for way, number in above.items())
         return fig, (

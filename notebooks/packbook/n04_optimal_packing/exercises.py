@@ -14,6 +14,7 @@ def simple_bound(lengths, max_length, depth):
 
 
 def draw_lengths(rng):
+    """Draw up to nine lengths, their maximum length, and a depth limit."""
     max_length = rng.choice((4, 8, 10))
     return [rng.randint(1, max_length) for _ in range(rng.randint(1, 9))], max_length, rng.randint(1, 4)
 
@@ -26,6 +27,7 @@ def may_use(pack, counts, prices, best, packs):
 
 
 def draw_prices(rng):
+    """Draw a pack, counts and prices by length, the worth of the best pack, and a number of packs."""
     lengths = rng.sample((2, 3, 4, 5, 7), rng.randint(1, 3))
     counts = {length: rng.randint(2, 9) for length in lengths}
     prices = {length: rng.randint(1, 4) for length in lengths}
@@ -36,7 +38,7 @@ def draw_prices(rng):
 
 
 def wasted(pack, counts, prices, best, packs):
-    """Ask by the pack's prices alone whether it wastes no more than all packs may waste together."""
+    """Return True if the pack wastes less than all packs may waste together; equal is allowed, too, but not here."""
     worth = sum(prices[length] * n for length, n in counts.items())
     return best - sum(prices[length] for length in pack) < packs * best - worth
 
@@ -45,7 +47,7 @@ SEVEN = {7: 2, 6: 2, 4: 3}  # length: sequences, for packs of ten slots; five pa
 
 
 def unproven(prices):
-    """Return what keeps `prices` from proving that SEVEN needs five packs, or None."""
+    """Return a sentence that says why `prices` do not prove that SEVEN needs five packs; None if they do."""
     if not isinstance(prices, Mapping) or set(prices) != set(SEVEN):
         return "give a price to each of the lengths 7, 6 and 4, and to no other."
     exact = {length: Fraction(price).limit_denominator(1000) for length, price in prices.items()}
@@ -63,7 +65,10 @@ def unproven(prices):
 
 
 def not_the_round(answer):
-    """Say what is wrong with an answer, given the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots."""
+    """Return a sentence that says what is wrong with prices and a new pack for one round; None if they are right.
+
+    The round knows the packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots.
+    """
     prices, pack = answer
     for known in ((7, 4), (5, 5), (4, 4, 4)):
         worth = sum(prices[length] for length in known)

@@ -19,14 +19,19 @@ from packlib.packing.search.progress import Progress
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
 METHOD_NAMES: dict[Method, str] = dict(unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
 DEPTHS = (1, 2, 3, 4, 6, 8, 16, None)
-TOPS = (64, 128, 256, 384, 512)
+MAX_LENGTHS = (64, 128, 256, 384, 512)
 PATIENCE = 20  # seconds for one plan, far more than any set of the workbook needs
 
 
 class GapExplorer(Explorer):
-    """Data set, maximum length, depth and method, with the gap to the proven bound and the packs most used.
+    """Show how far a method's packs are from the proven bound, and which packs it uses most.
 
-    A plan that takes longer than half a second says how far it is meanwhile.
+    If the search takes longer than 0.3 seconds, its progress is shown meanwhile.
+
+    Args:
+        dataset: chosen at first.
+        own: lengths of a data set of the reader's own.
+        slots: its maximum length.
     """
 
     title = "How far from the best?"
@@ -43,13 +48,18 @@ class GapExplorer(Explorer):
     def controls(self):
         return {
             "dataset": choice_of_lengths(self.histograms, self.dataset),
-            "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in TOPS)], 0),
+            "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in MAX_LENGTHS)], 0),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in DEPTHS], 3),
             "method": choice("Method", [(label, name) for name, label in METHOD_NAMES.items()], "lpfhp"),
         }
 
     def plan(self, dataset: str, max_length: int, depth: int, method: Method) -> PackingPlan:
-        """Return the plan, from memory if it was made before; a 0 is the data set's own maximum, or no limit."""
+        """Return a plan, from memory if it was made before.
+
+        Args:
+            max_length: 0 for the data set's own.
+            depth: 0 for no limit.
+        """
         key = dataset, max_length, depth, method
         if key not in self._plans:
             histogram = self.histograms[dataset]
@@ -68,27 +78,28 @@ class GapExplorer(Explorer):
     def draw(self, dataset: str, max_length: int, depth: int, method: Method) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")
         chosen = self.plan(dataset, max_length, depth, method)
-        gap, top = chosen.num_packs - best.lower_bound, best.histogram.max_length
+        gap = chosen.num_packs - best.lower_bound  # packs above the bound
         fig, (left, right) = new_figure(1, 2)
-        packs = {said: self.plan(dataset, max_length, depth, name).num_packs for name, said in METHOD_NAMES.items()}
-        above = {said: number - best.lower_bound for said, number in packs.items()}
+        above = {}
+        for name, label in METHOD_NAMES.items():
+            above[label] = self.plan(dataset, max_length, depth, name).num_packs - best.lower_bound
         draw_above(left, above, [series(name) for name in METHOD_NAMES], "{:,}".format)
         left.get_yticklabels()[list(METHOD_NAMES).index(method)].set_fontweight("bold")
         left.set_title(f"{METHOD_NAMES[method]}: {gap:,} above", x=-0.2)
         most_used = np.argsort(-chosen.repeats, kind="stable")[:8].tolist()
-        shares = [percent(chosen.repeats[s] / chosen.num_packs) for s in most_used]
-        draw_packs(right, [chosen.strategies[s] for s in most_used], top, labels=shares)
+        shares = [percent(chosen.repeats[strategy] / chosen.num_packs) for strategy in most_used]
+        packs = [chosen.strategies[strategy] for strategy in most_used]
+        draw_packs(right, packs, best.histogram.max_length, labels=shares)
         right.set_title(f"Most used, {spoken(depth or None)}")
-        distance = (
-            "the best possible"
-            if gap == 0
-            else f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
-        )
+        distance = "the best possible"
+        if gap > 0:
+            distance = f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         first_lengths = chosen.strategies[most_used[0]][:6]
-        packs_made = f"{chosen.num_packs:,} pack{'s' * (chosen.num_packs > 1)}"
+        num_packs = f"{chosen.num_packs:,} pack{'s' * (chosen.num_packs > 1)}"
+        setting = f"maximum {best.histogram.max_length}, {spoken(depth or None)}"
         return fig, (
-            f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHOD_NAMES[method]} makes "
-            f"{packs_made}, {distance}; efficiency {percent(chosen.efficiency, 2)}. The pack used most has "
+            f"{shown_name(best.histogram)}, {setting}: {METHOD_NAMES[method]} makes "
+            f"{num_packs}, {distance}; efficiency {percent(chosen.efficiency, 2)}. The pack used most has "
             f"{' + '.join(map(str, first_lengths))}{' + …' if chosen.sizes[most_used[0]] > 6 else ''}."
         )
 

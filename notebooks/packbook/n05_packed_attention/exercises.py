@@ -22,16 +22,18 @@ def bounds(packs):
 
 
 def draw_ids(rng, most=4):
-    """Draw the segment ids of one pack: 1, 1, 2, …, often with padding after them."""
+    """Draw the segment ids of one pack of up to `most` segments: 1, 1, 2, …, often with padding after them."""
     ids = [number for number in range(1, rng.randint(1, most) + 1) for _ in range(rng.randint(1, 3))]
     return ids + [0] * rng.choice((0, 0, 1, 2))
 
 
 def draw_packs(rng):
+    """Draw the segment ids of one to three packs."""
     return ([draw_ids(rng, 2) for _ in range(rng.randint(1, 3))],)
 
 
 def bounds_of_each_pack(packs):
+    """Find the bounds within each pack, as if slots were counted from 0 in each."""
     return [bound for pack in packs for bound in bounds([pack])[:-1]] + [sum(map(len, packs))]
 
 
@@ -42,25 +44,28 @@ def next_tokens(input_ids, segment_ids):
 
 
 def draw_tokens_and_ids(rng):
+    """Draw the tokens of a pack, 0 for padding, and their segment ids."""
     segment_ids = draw_ids(rng)
     return [rng.randint(3, 99) if segment else 0 for segment in segment_ids], segment_ids
 
 
 def padding_predicts_padding(input_ids, segment_ids):
+    """Return the next tokens as if padding were a sequence."""
     following = zip(input_ids[1:], segment_ids[1:], segment_ids, strict=False)
     return [token if new == old else -100 for token, new, old in following] + [-100]
 
 
 def across_the_borders(input_ids, segment_ids):
+    """Return the next tokens as if the pack were one sequence."""
     following = zip(input_ids[1:], segment_ids[1:], strict=True)
     return [token if new > 0 else -100 for token, new in following] + [-100]
 
 
 def the_token_itself(input_ids, segment_ids):
-    """Make the labels that transformers takes, which shifts them."""
+    """Return the labels that transformers takes, which shifts them: a slot has the token itself."""
     before = [0, *segment_ids]
-    there = zip(input_ids, segment_ids, before, strict=False)
-    return [token if new == old and new > 0 else -100 for token, new, old in there]
+    tokens_and_ids = zip(input_ids, segment_ids, before, strict=False)
+    return [token if new == old and new > 0 else -100 for token, new, old in tokens_and_ids]
 
 
 def window_mask(segment_ids, window):
@@ -71,22 +76,24 @@ def window_mask(segment_ids, window):
 
 
 def draw_ids_and_window(rng):
+    """Draw the segment ids of a pack, and a window in slots."""
     return torch.tensor(draw_ids(rng)), rng.randint(1, 4)
 
 
 def both_ways(segment_ids, window):
+    """Mark the keys of each query in a window to both sides."""
     mask = window_mask(segment_ids, window)
     return mask | mask.T
 
 
 def who_sees_whom(layer, segment_ids):
     """Find all pairs (receiver, source) of sequences where the source's inputs move the receiver's outputs."""
-    found, x = set(), torch.linspace(1, 2, len(segment_ids), dtype=torch.float64)
+    pairs, x = set(), torch.linspace(1, 2, len(segment_ids), dtype=torch.float64)
     before = layer(x)
     for source in segment_ids.unique().tolist():
         moved = layer(torch.where(segment_ids == source, x + 1, x)) != before
-        found |= {(receiver, source) for receiver in segment_ids[moved].tolist()}
-    return sorted((receiver, source) for receiver, source in found if receiver != source and receiver and source)
+        pairs |= {(receiver, source) for receiver in segment_ids[moved].tolist()}
+    return sorted((receiver, source) for receiver, source in pairs if receiver != source and receiver and source)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Layer:
 
 
 def layers_for(ids: Tensor) -> list[Layer]:
-    """Make layers that keep the sequences of `ids` apart, and some that do not, from simple to hard."""
+    """Return layers that keep the sequences of the segment `ids` apart, and layers that leak, from simple to hard."""
     own = allowed_pairs(ids[None])[0]
     window = window_mask(torch.ones_like(ids), 3)
     positions = reset_positions(ids[None])[0]
@@ -121,17 +128,18 @@ def layers_for(ids: Tensor) -> list[Layer]:
 
 
 def draw_layer_and_ids(rng):
+    """Draw the segment ids of a pack, and one of the layers for them."""
     ids = torch.tensor(draw_ids(rng))
     return rng.choice(layers_for(ids)), ids
 
 
 def padding_too(layer, segment_ids):
-    """Count padding as one more sequence."""
+    """Return the pairs as if padding, 0, were a sequence."""
     moved = who_sees_whom(layer, segment_ids + 1)
     return [(receiver - 1, source - 1) for receiver, source in moved]
 
 
-THREE = torch.tensor([1, 1, 2, 2, 2, 3, 3])
+THREE = torch.tensor([1, 1, 2, 2, 2, 3, 3])  # segment ids of three sequences
 
 check = Exercises(
     [

@@ -19,7 +19,11 @@ from packlib.model.attention import allowed_pairs
 
 
 class LeakExplorer(Explorer):
-    """Direction, mask and positions against what each sequence's answers become."""
+    """Show how much each token's output changes if a model reads a pack with another mask or other positions.
+
+    Args:
+        lengths: of the sequences in the pack, 32 tokens at most in all.
+    """
 
     title = "What reaches a sequence from outside?"
     shown_controls = ("mask", "restart")
@@ -43,36 +47,38 @@ class LeakExplorer(Explorer):
 
     @styled()
     def draw(self, mask: bool, restart: bool, causal: bool) -> tuple[Figure, str]:
-        lengths, real = self.lengths, sum(self.lengths)
-        ids = torch.repeat_interleave(torch.arange(1, len(lengths) + 1), torch.tensor(lengths))
-        ids = pad(ids, (0, 2))[None]
-        tokens = (5 + 37 * torch.arange(real + 2))[None] * (ids > 0)
-        batch, model = PackedBatch(input_ids=tokens, segment_ids=ids), self.models[causal]
+        lengths, num_tokens = self.lengths, sum(self.lengths)
+        padding = 2  # slots at the end
+        segment_ids = torch.repeat_interleave(torch.arange(1, len(lengths) + 1), torch.tensor(lengths))
+        segment_ids = pad(segment_ids, (0, padding))[None]
+        tokens = (5 + 37 * torch.arange(num_tokens + padding))[None] * (segment_ids > 0)  # any, but all different
+        batch, model = PackedBatch(input_ids=tokens, segment_ids=segment_ids), self.models[causal]
         fields = spoiled(batch, mask, restart)
         with torch.no_grad():
-            right, changed = (
-                hidden_states(model, tokens, some["segment_ids"], some["position_ids"]) for some in (batch, fields)
-            )
-        change = ((changed - right).norm(dim=-1) / right.norm(dim=-1))[0].numpy().round(9)[:real]
+            right = hidden_states(model, tokens, batch.segment_ids, batch.position_ids)
+            changed = hidden_states(model, tokens, fields["segment_ids"], fields["position_ids"])
+        relative_change = (changed - right).norm(dim=-1) / right.norm(dim=-1)  # of each slot
+        change = relative_change[0].numpy().round(9)[:num_tokens]
         allowed = allowed_pairs(fields["segment_ids"], causal)[0]
-        outside, top = int((allowed & ~allowed_pairs(ids)[0]).sum()), max(100 * change.max(), 100)
+        num_across = int((allowed & ~allowed_pairs(segment_ids)[0]).sum())  # pairs of different sequences
+        top = max(100 * change.max(), 100)  # of the axis, in percent
 
         fig, (left, axis) = new_figure(1, 2, width_ratios=(3, 4))
-        draw_mask(left, ids[0], allowed, f"{outside} pairs of strangers")
-        axis.bar(range(real), 100 * change, color=STRANGER)
-        worst = {}
-        for name, start, end in spans(ids[0])[: len(lengths)]:
+        draw_mask(left, segment_ids[0], allowed, f"{num_across} pairs of strangers")
+        axis.bar(range(num_tokens), 100 * change, color=STRANGER)
+        worst = {}  # the largest change, in words, by sequence
+        for name, start, end in spans(segment_ids[0])[: len(lengths)]:
             worst[name] = percent(change[start:end].max(), 0)
             axis.axvline(end - 0.5, color=INK, linestyle="-", linewidth=1)
             axis.text((start + end - 1) / 2, 1.03 * top, f"{name}: {worst[name]}", ha="center", fontsize=11)
-        axis.set_xticks(range(real), fields["position_ids"][0, :real].tolist(), fontsize=10)
+        axis.set_xticks(range(num_tokens), fields["position_ids"][0, :num_tokens].tolist(), fontsize=10)
         axis.set(xlabel="position of the token", ylabel="change of its answer, %", ylim=(0, 1.12 * top))
         axis.set_title("Not as if alone" if change.any() else "As if alone")
         return fig, (
             f"Sequences of {', '.join(map(str, lengths))} tokens, {'causal' if causal else 'bidirectional'}, "
             f"mask {'within each sequence' if mask else 'of padding only'}, "
             f"positions {'restart' if restart else 'run on'}: {int(allowed.sum())} pairs allowed, "
-            f"{outside} of them between strangers. Largest change of an answer: "
+            f"{num_across} of them between strangers. Largest change of an answer: "
             f"{', '.join(f'{name} {change}' for name, change in worst.items())}."
         )
 

@@ -14,6 +14,7 @@ def unpack(values, slots, starts):
 
 
 def as_tensors(values, slots, starts):
+    """Return the arguments of `unpack`: losses in float64, their slots, and the first slot of each sequence."""
     return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
 
 
@@ -25,12 +26,14 @@ def draw_losses(rng):
 
 
 def border_to_the_one_before(values, slots, starts):
+    """Unpack as if the first slot of a sequence belonged to the sequence before."""
     sequence = (torch.searchsorted(starts, slots) - 1).clamp(min=0)
     zeros = torch.zeros(len(starts), dtype=values.dtype)
     return zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
 
 
 def means_in_place_of_sums(values, slots, starts):
+    """Return the mean loss of each sequence, and its number of predicted tokens."""
     totals, counts = unpack(values, slots, starts)
     return totals / counts.clamp(min=1), counts
 
@@ -47,27 +50,31 @@ def draw_packs(rng):
         [[float(rng.randint(1, 9)) for _ in range(rng.randint(0, 3))] for _ in range(rng.randint(1, 3))]
         for _ in range(rng.randint(1, 3))
     ]
-    packs[0][0].append(float(rng.randint(1, 9)))
+    packs[0][0].append(float(rng.randint(1, 9)))  # else there might be no loss at all
     return (packs,)
 
 
 def mean_over_packs(packs):
+    """Return the mean over packs of the mean over their tokens."""
     by_pack = [[loss for losses in pack for loss in losses] for pack in packs]
     means = [sum(losses) / len(losses) for losses in by_pack if losses]
     return sum(means) / len(means)
 
 
 def mean_over_tokens(packs):
+    """Return the mean over all tokens."""
     losses = [loss for pack in packs for losses in pack for loss in losses]
     return sum(losses) / len(losses)
 
 
 def means_by_sequence_then_pack(packs):
+    """Return the mean over packs of the mean over their sequences."""
     means = [sequence_mean([pack]) for pack in packs if any(pack)]
     return sum(means) / len(means)
 
 
 def empty_ones_count(packs):
+    """Divide the sum of the sequences' means by the number of all sequences, also those without a loss."""
     means = [sum(losses) / len(losses) for pack in packs for losses in pack if losses]
     return sum(means) / sum(map(len, packs))
 
@@ -78,6 +85,7 @@ def loss_factor(counts):
 
 
 def draw_counts(rng):
+    """Draw how many sequences are in each micro-batch of each replica; at least one is."""
     replicas, steps = rng.randint(1, 4), rng.randint(1, 4)
     counts = [[rng.randint(0, 9) for _ in range(steps)] for _ in range(replicas)]
     counts[0][0] += 1

@@ -1,4 +1,4 @@
-"""The broken trainer of notebook 06: its model, its texts, and what is said of the faults that a learner names."""
+"""What the broken trainer of notebook 06 needs: model, texts, and replies to the faults that a learner names."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,21 +14,23 @@ from packlib.batches import IGNORED, MlmMasking, wordnet_tokenizer
 from packlib.tools.check import PackingCheck, check_packing
 
 SUSPECTS = ("tokens", "isolation", "padding", "positions", "labels", "mean", "accumulation", "determinism")
-FAULTS = ["isolation", "positions", "mean", "accumulation"]  # tests hold them to what `check_packing` finds
+FAULTS = ["isolation", "positions", "mean", "accumulation"]  # tests compare them with what `check_packing` finds
 
 
 def texts(number: int = 8, seed: int = 0) -> list[dict[str, list[int]]]:
-    """Return some of WordNet's definitions of 6, 8, 10, … tokens, with masked tokens to predict."""
+    """Return one of WordNet's definitions for each of the lengths 6, 8, 10, …, with masked tokens to predict."""
     glosses = wordnet_texts()
-    alone = glosses.pair_tokens == 0  # with no usage example behind the definition
-    fitting = (np.flatnonzero(alone & (glosses.definition_tokens == 6 + 2 * i)) for i in range(number))
-    some = [found[seed % len(found)] for found in fitting]
-    masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)(tokenized(np.array(some), seed, 64))
+    has_no_example = glosses.pair_tokens == 0
+    chosen = []
+    for length in range(6, 6 + 2 * number, 2):
+        candidates = np.flatnonzero(has_no_example & (glosses.definition_tokens == length))
+        chosen.append(candidates[seed % len(candidates)])
+    masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)(tokenized(np.array(chosen), seed, 64))
     return [{name: masked[i][name].tolist() for name in ("input_ids", "labels")} for i in range(number)]
 
 
 def model(seed: int = 0) -> BertForMaskedLM:
-    """Return a small BERT as transformers makes it, at random."""
+    """Return a small BERT as transformers makes it, with random weights."""
     torch.manual_seed(seed)
     return BertForMaskedLM(
         BertConfig(
@@ -49,40 +51,51 @@ def layout(sequences: Iterable[Mapping], slots: int) -> tuple[Tensor, Tensor, Te
     rows: list[list[Mapping]] = []
     for sequence in sequences:
         length = len(sequence["input_ids"])
-        fits = (row for row in rows if sum(len(s["input_ids"]) for s in row) + length <= slots)
-        row = next(fits, None)
+        rows_with_room = (row for row in rows if sum(len(other["input_ids"]) for other in row) + length <= slots)
+        row = next(rows_with_room, None)
         if row is None:
             rows.append(row := [])
         row.append(sequence)
-    ids, labels, segments = (torch.full((len(rows), slots), fill) for fill in (0, IGNORED, 0))
-    for at, row in enumerate(rows):
+
+    shape = (len(rows), slots)
+    ids, labels, segments = torch.full(shape, 0), torch.full(shape, IGNORED), torch.full(shape, 0)
+    for index, row in enumerate(rows):
         start = 0
         for number, sequence in enumerate(row, 1):
-            place = slice(start, start := start + len(sequence["input_ids"]))
-            ids[at, place] = torch.tensor(sequence["input_ids"])
-            labels[at, place] = torch.tensor(sequence["labels"])
-            segments[at, place] = number
-        segments[at, start:] = len(row) + 1
+            end = start + len(sequence["input_ids"])
+            ids[index, start:end] = torch.tensor(sequence["input_ids"])
+            labels[index, start:end] = torch.tensor(sequence["labels"])
+            segments[index, start:end] = number
+            start = end
+        segments[index, start:] = len(row) + 1
     return ids, labels, segments
 
 
 def not_the_four(named: Any) -> str | None:
-    """Return a sentence that counts the `named` faults, or None if these are exactly the four."""
+    """Return a sentence that says how many faults a learner has named rightly; None if exactly the four are named.
+
+    Args:
+        named: names of `SUSPECTS`, as a list, or as a text with commas.
+    """
     words = named.split(",") if isinstance(named, str) else list(named)
     names = {str(word).strip().lower() for word in words}
     if unknown := sorted(names - set(SUSPECTS)):
         return f"{', '.join(unknown)}: not among {', '.join(SUSPECTS)}."
-    caught, more = len(names & set(FAULTS)), len(names - set(FAULTS))
-    if caught == len(FAULTS) and not more:
+    num_right, num_wrong = len(names & set(FAULTS)), len(names - set(FAULTS))
+    if num_right == len(FAULTS) and not num_wrong:
         return None
-    beside = f", beside {more} other name{'s' if more > 1 else ''}" if more else ""
-    return f"{caught} of the four faults{beside}."
+    and_wrong = f", beside {num_wrong} other name{'s' if num_wrong > 1 else ''}" if num_wrong else ""
+    return f"{num_right} of the four faults{and_wrong}."
 
 
 def confirm(
     named: Any, model: Callable, collate: Callable, sequences: list, loss: Callable, step: Callable
 ) -> PackingCheck | None:
-    """Return what `check_packing` finds in the trainer; print a line and return None unless all faults are named."""
+    """Return what `check_packing` finds in the trainer; print a line and return None unless all faults are named.
+
+    Args:
+        named: the learner's answer, as for `not_the_four`; `...` if there is none.
+    """
     if named is ... or not_the_four(named):
         print("Name the four faults first; then packlib check says what it finds.")
         return None

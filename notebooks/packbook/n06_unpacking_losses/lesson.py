@@ -16,7 +16,7 @@ from packlib.arguments import shown, whole_number
 
 
 class MeansExplorer(Explorer):
-    """Packs of typed lengths; the losses of A and of the others, and where A lies, against the three means."""
+    """Show three means of the loss over the sequences of packs, of which one, A, has a loss of its own."""
 
     title = "How far apart are the three means?"
     shown_controls = ("loss", "moved")
@@ -41,30 +41,36 @@ class MeansExplorer(Explorer):
 
     @styled()
     def draw(self, loss: int, other: int, moved: bool) -> tuple[Figure, str]:
-        (first, *rest), *packs = self.packs
-        packs = [rest, *packs[:-1], [first, *packs[-1]]] if moved and packs else [[first, *rest], *packs]
-        packs = [pack for pack in packs if pack]
-        at = sum(map(len, packs[:-1])) if moved else 0  # where A stands now
+        (tokens_of_a, *neighbors), *other_packs = self.packs
+        if moved and other_packs:
+            *middle_packs, last_pack = other_packs
+            packs = [neighbors, *middle_packs, [tokens_of_a, *last_pack]]
+        else:
+            packs = self.packs
+        packs = [pack for pack in packs if pack]  # A may have been alone
+        index_of_a = sum(map(len, packs[:-1])) if moved else 0  # among all sequences
         losses = np.full(sum(map(len, packs)), other)
-        losses[at] = loss
+        losses[index_of_a] = loss
         shares = weights(packs)
         means = {name: float(losses @ share) for name, share in shares.items()}
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
         others = ascii_uppercase[1 : len(losses)]
-        draw_weights(left, packs, least=0.24, names=others[:at] + "A" + others[at:])
+        draw_weights(left, packs, least=0.24, names=others[:index_of_a] + "A" + others[index_of_a:])
         left.set_title("Weights; a shade for each pack", fontsize=13)
         for row, (name, value) in enumerate(means.items()):
             right.barh(row, value, 0.6, color=LOOKS[name]["color"])
             right.text(10.3, row, f"{value:.2f}", va="center")
         right.set(xlim=(0, 12.5), xticks=(0, 5, 10), ylim=(2.5, -0.5), yticks=[], xlabel="loss")
-        off = means["pack"] - means["sequence"]
-        says = f"{abs(off):.2f} too {'high' if off > 0 else 'low'}" if abs(off) > 0.005 else "as unpacked"
-        right.set_title(f"Packs: {says}", fontsize=13)
+        error = means["pack"] - means["sequence"]
+        verdict = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}" if abs(error) > 0.005 else "as unpacked"
+        right.set_title(f"Packs: {verdict}", fontsize=13)
         sums = " | ".join(" + ".join(map(str, pack)) for pack in packs)
         alt = f"Packs of {sums} predicted tokens. A is in the {'last' if moved else 'first'} pack and has a loss of "
         alt += f"{loss}, all others of {other}. Mean over tokens {means['token']:.2f}, over sequences "
         alt += f"{means['sequence']:.2f}, over packs {means['pack']:.2f}. A counts "
-        return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."
+        return fig, alt + ", ".join(
+            f"{percent(share[index_of_a], 0)} by {name}" for name, share in shares.items()
+        ) + "."
 
 
 QUESTIONS = Questions.beside(__file__)

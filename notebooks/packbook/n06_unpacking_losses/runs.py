@@ -23,13 +23,13 @@ from packlib.packing import Packs
 
 
 def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
-    """Return some of WordNet's glosses, with usage examples where they have any, and their masking."""
+    """Return `number` of WordNet's glosses as tokens, with usage examples where they have any, and their masking."""
     some = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
     return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
 
 
 def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
-    """Return definitions of WordNet with their usage examples, of at most 64 tokens together."""
+    """Return `number` definitions of WordNet, each with its usage examples, of at most 64 tokens together."""
     texts = wordnet_texts()
     short = np.flatnonzero((texts.pair_tokens > 0) & (texts.pair_tokens <= 64))
     rows = np.random.default_rng(seed).choice(short, number, replace=False)
@@ -37,14 +37,14 @@ def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
 
 
 def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
-    """Return a small BERT after a few steps of training on packs: no good one, but its losses mean something."""
+    """Return a small BERT after `steps` updates on packs, so that its losses are not those of random weights."""
     model = small_bert(2, seed)
     loader = pack_loader(
         store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
     )
     optimizer, step = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
     while step < steps:
-        for batch, _ in zip(loader, range(steps - step), strict=False):
+        for batch, _ in zip(loader, range(steps - step), strict=False):  # an epoch, or what is missing
             model(**batch).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -53,30 +53,40 @@ def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> Pa
 
 
 def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
-    """Return the mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
-    by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
-    return float(np.mean([total / count for total, count in by_pack]))
+    """Return the mean over packs of each pack's mean over tokens.
+
+    Args:
+        losses: the summed loss of each sequence, shape (sequences,).
+        counts: predicted tokens of each sequence, same shape.
+    """
+    mean_of_pack = [losses[sequences].sum() / counts[sequences].sum() for sequences in packs]
+    return float(np.mean(mean_of_pack))
 
 
 def pack_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each batch, the gradient of the summed losses of its sequences, and how many sequences have one.
+    """Return, for each batch, the gradient of the summed losses of its sequences, and how many sequences have a loss.
 
     Returns:
         Two arrays of shape (batches, parameters) and (batches,).
     """
-    rows, counts = [], []
+    flat_gradients, counts = [], []
     for batch in batches:
         sums = token_loss(model(**batch), batch, "sequence")
-        rows.append(torch.cat([g.flatten() for g in gradients(model, sums.total).values()]))
+        by_parameter = gradients(model, sums.total)
+        flat_gradients.append(torch.cat([gradient.flatten() for gradient in by_parameter.values()]))
         counts.append(int(sums.count))
-    return torch.stack(rows).numpy(), np.array(counts)
+    return torch.stack(flat_gradients).numpy(), np.array(counts)
 
 
 def weights(packs: list[list[int]]) -> dict[str, list[float]]:
-    """Return the weight of each sequence in each mean; `packs` holds the numbers of tokens of its sequences."""
-    tokens, sequences = sum(map(sum, packs)), sum(map(len, packs))
+    """Return the weight of each sequence in the mean over tokens, over sequences and over packs.
+
+    Args:
+        packs: for each pack, the predicted tokens of each of its sequences.
+    """
+    num_tokens, num_sequences = sum(map(sum, packs)), sum(map(len, packs))
     return {
-        "token": [n / tokens for pack in packs for n in pack],
-        "sequence": [1 / sequences for pack in packs for _ in pack],
-        "pack": [n / sum(pack) / len(packs) for pack in packs for n in pack],
+        "token": [tokens / num_tokens for pack in packs for tokens in pack],
+        "sequence": [1 / num_sequences for pack in packs for _ in pack],
+        "pack": [tokens / sum(pack) / len(packs) for pack in packs for tokens in pack],
     }

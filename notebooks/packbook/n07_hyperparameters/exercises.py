@@ -19,10 +19,12 @@ def end_updates(counts, target):
 
 
 def draw_updates(rng):
+    """Draw the sequences of up to twelve packs, and a target of sequences per update."""
     return [rng.randint(1, 6) for _ in range(rng.randint(1, 12))], rng.randint(4, 9)
 
 
 def once_the_target_is_reached(counts, target):
+    """Count the packs of each update, which ends at the first pack that reaches what is due."""
     updates, packs, seen, due = [], 0, 0, target
     for count in counts:
         if packs and seen >= due:
@@ -33,6 +35,7 @@ def once_the_target_is_reached(counts, target):
 
 
 def each_update_for_itself(counts, target):
+    """Count the packs of each update, which ends closest to `target` sequences of its own."""
     updates, packs, seen = [], 0, 0
     for count in counts:
         if packs and seen + count - target >= target - seen:
@@ -48,22 +51,23 @@ def same_memory(beta, before, after):
 
 
 def draw_memory(rng):
+    """Draw a beta, and the sequences per update before and after."""
     return rng.choice([0.8, 0.81, 0.9, 0.98, 0.999]), rng.choice([32, 64, 256]), rng.randint(16, 600)
 
 
 def fit_device(target, factor, replicas, most_rows):
     """Choose micro-batch and accumulation of packed runs: few micro-batches, as full as the device allows."""
 
-    def off(option):
+    def error(option):
         return abs(math.prod(option) * replicas * factor / target - 1)
 
-    wanted = target / replicas / factor
-    options = [(rows, max(1, round(wanted / rows))) for rows in range(most_rows, math.ceil(most_rows / 2) - 1, -1)]
-    return min(options, key=off)
+    rows_due = target / replicas / factor  # of an update, on each replica
+    options = [(rows, max(1, round(rows_due / rows))) for rows in range(most_rows, math.ceil(most_rows / 2) - 1, -1)]
+    return min(options, key=error)
 
 
 def draw_device(rng):
-    """Draw numbers for which some pair comes within 3 %."""
+    """Draw a target, a packing factor, replicas and rows for which some answer comes within 3 %."""
     while True:
         factor, replicas, most_rows = rng.choice([1.5, 1.99, 2.5, 4]), rng.choice([1, 2, 8]), rng.randint(8, 40)
         target = rng.randint(2, 40) * replicas * most_rows
@@ -73,6 +77,7 @@ def draw_device(rng):
 
 
 def fault_of_a_device(got, target, factor, replicas, most_rows):
+    """Return a sentence that says what is wrong with a micro-batch and an accumulation; None if they are right."""
     rows, steps = got
     if not (isinstance(rows, Integral) and isinstance(steps, Integral)) or min(rows, steps) < 1:
         return "both must be whole numbers from 1 on."

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, show, styled
-from packbook.n07_hyperparameters.runs import above_padded, in_words
+from packbook.n07_hyperparameters.runs import above_padded
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
 from packbook.shared.recorded_runs import Interval
@@ -18,35 +18,52 @@ from packlib.training import Recipe
 
 @styled()
 def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None:
-    """Draw each update as a strip of micro-batches of segment ids (rows, slots): a blue piece for each sequence."""
+    """Show each update as a strip of micro-batches, in which each sequence is a blue bar.
+
+    Args:
+        updates: by label, the segment ids of each micro-batch, shape (rows, slots); the second is packed.
+        factor: the packing factor.
+    """
     fig, ax = new_figure()
     for strip, (label, parts) in enumerate(updates.items()):
-        for place, ids in enumerate(parts):
-            rows, slots = ids.shape
-            high, wide = 0.7 / rows, 0.94 / slots
-            ax.bar(place + 0.5, -0.7, 0.94, strip + 0.98, color=PADDING)
-            row, end = np.nonzero(np.diff(ids, axis=1, append=0) * (ids > 0))  # where a sequence ends
-            first = np.diff(row, prepend=-1) > 0  # in its row
-            start = np.where(first, 0, np.roll(end, 1) + 1)
-            x, y = place + 0.03 + wide * start, strip + 0.28 + high * row
-            right, below = place + 0.03 + wide * (end + 1), y + high
-            corners = np.stack([x, y, x, below, right, below, right, y], axis=1).reshape(-1, 4, 2)
-            colors = np.where(ids[row, end] % 2, OKABE_ITO[0], OKABE_ITO[4])
+        for column, segment_ids in enumerate(parts):
+            rows, slots = segment_ids.shape
+            row_height, slot_width = 0.7 / rows, 0.94 / slots  # a micro-batch has 0.94 × 0.7 of its 1 × 1 field
+            ax.bar(column + 0.5, -0.7, 0.94, strip + 0.98, color=PADDING)
+
+            # row, first and last slot of each sequence in the micro-batch
+            is_last_slot = np.diff(segment_ids, axis=1, append=0) * (segment_ids > 0)
+            row, last = np.nonzero(is_last_slot)
+            begins_row = np.diff(row, prepend=-1) > 0
+            first = np.where(begins_row, 0, np.roll(last, 1) + 1)  # behind the sequence before
+
+            left = column + 0.03 + slot_width * first
+            right = column + 0.03 + slot_width * (last + 1)
+            top = strip + 0.28 + row_height * row
+            bottom = top + row_height
+            corners = np.stack([left, top, left, bottom, right, bottom, right, top], axis=1).reshape(-1, 4, 2)
+            colors = np.where(segment_ids[row, last] % 2, OKABE_ITO[0], OKABE_ITO[4])
             ax.add_collection(PolyCollection(corners, fc=colors, edgecolor="white", linewidth=min(0.8, 12 / rows)))
         ax.text(0.03, strip + 0.22, label, va="bottom")
     ax.set(xlim=(0, max(map(len, updates.values()))), ylim=(len(updates), 0))
     ax.axis("off")
-    padded, packed, *_ = [label.rpartition(": ")[2].partition(" ")[0] for label in updates]
+    padded, packed, *_ = [label.rpartition(": ")[2].partition(" ")[0] for label in updates]  # how many sequences
     same = "Packing these lengths leaves an update as it was"
     ax.set_title(f"The same rows hold {packed} sequences instead of {padded}" if factor > 1.01 else same)
     alt = f"The rows of one update, real lengths. {'; '.join(updates)}."
-    sequences = [sum(int(ids.max(axis=1).sum()) for ids in parts) for parts in updates.values()]
+    sequences = [sum(int(segment_ids.max(axis=1).sum()) for segment_ids in parts) for parts in updates.values()]
     show(fig, alt=alt, name="one-update", numbers=dict(zip(("padded", "packed", "divided"), sequences, strict=False)))
 
 
 @styled()
 def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
-    """Draw the sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
+    """Show the sequences of each update, if updates end at a number of rows, and if they end at a number of sequences.
+
+    Args:
+        by_rows: sequences of each update of equally many rows.
+        by_sequences: sequences of each update that ends near `target` sequences.
+        target: sequences of an update of padded rows.
+    """
     fig, ax = new_figure()
     kinds = {
         "ended at a number of rows": (by_rows, OKABE_ITO[1], "x"),
@@ -59,35 +76,39 @@ def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: f
         listed.append(f"{name}: {span(counts)}, on average {np.mean(counts):,.1f}")
     ax.axhline(target, color=INK, linestyle=":", linewidth=1.5, label=f"padded: {target:,.0f}")
     low, high = ax.get_ylim()
-    ax.set(xlabel="update", ylabel="sequences per update", ylim=(low, high + 0.2 * (high - low)))
+    room_for_legend = 0.2 * (high - low)
+    ax.set(xlabel="update", ylabel="sequences per update", ylim=(low, high + room_for_legend))
     ax.legend(loc="upper right", ncols=3)
-    off, even = (max(abs(count - target) for count in counts) for counts in (by_rows, by_sequences))
-    ax.set_title(f"Updates are up to {plural(round(off), 'sequence')} off by rows, and {even:,.0f} by sequences")
+    error_by_rows, error_by_sequences = (
+        max(abs(count - target) for count in counts) for counts in (by_rows, by_sequences)
+    )
+    off = plural(round(error_by_rows), "sequence")
+    ax.set_title(f"Updates are up to {off} off by rows, and {error_by_sequences:,.0f} by sequences")
     show(fig, alt=f"Sequences per update; padded rows have {target:,.0f}. {'; '.join(listed)}.", name="even-updates")
 
 
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     """Draw two recipes as a table; what differs is bold and marked."""
     rows = {
-        "accumulation": lambda r: f"{r.gradient_accumulation_steps:,}",
-        "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
-        "updates": lambda r: f"{r.total_steps:,}",
-        "beta 1": lambda r: f"{r.betas[0]:.4g}",
-        "beta 2": lambda r: f"{r.betas[1]:.4g}",
-        "rate": lambda r: f"{r.learning_rate:.3g}",
+        "accumulation": lambda recipe: f"{recipe.gradient_accumulation_steps:,}",
+        "sequences/update": lambda recipe: f"{recipe.sequences_per_update:,.0f}",
+        "updates": lambda recipe: f"{recipe.total_steps:,}",
+        "beta 1": lambda recipe: f"{recipe.betas[0]:.4g}",
+        "beta 2": lambda recipe: f"{recipe.betas[1]:.4g}",
+        "rate": lambda recipe: f"{recipe.learning_rate:.3g}",
     }
     for x, text in ((0.66, "before"), (1, "after")):
         ax.text(x, 0, text, ha="right", color=INK)
-    for at, (name, value) in enumerate(rows.items(), 1):
-        old, new = value(before), value(after)
-        ax.text(0, at, name)
-        ax.text(0.66, at, old, ha="right")
-        ax.text(1, at, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal")
+    for row, (name, in_words_of) in enumerate(rows.items(), 1):
+        old, new = in_words_of(before), in_words_of(after)
+        ax.text(0, row, name)
+        ax.text(0.66, row, old, ha="right")
+        ax.text(1, row, f"▸ {new}" if new != old else new, ha="right", weight="bold" if new != old else "normal")
     ax.set(xlim=(0, 1), ylim=(len(rows) + 0.5, -0.7))
     ax.axis("off")
 
 
-_WAYS = {  # as the picture names them, from dividing to scaling the rate
+_WAYS = {  # recorded ways to adjust a recipe, and how the figure names them, from dividing to scaling the rate
     "divided, as many updates": "divided, even_updates",
     "divided": "divided",
     "nothing adjusted": "nothing adjusted",
@@ -99,22 +120,29 @@ _WAYS = {  # as the picture names them, from dividing to scaling the rate
 
 
 @styled()
-def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
-    """Draw a panel for each optimizer, on one scale: how far each way ends from padded rows, with its updates."""
+def show_arms(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> None:
+    """Show, for each of two optimizers, how far the final loss of each way to adjust a recipe is from padded rows.
+
+    Args:
+        recorded: what `adjusted` returns, by optimizer.
+    """
     fig, axes = new_figure(1, 2, sharex=True, sharey=True)
     listed = []
-    for ax, (optimizer, ways) in zip(axes, found.items(), strict=True):
+    for ax, (optimizer, ways) in zip(axes, recorded.items(), strict=True):
         show_recorded(f"curves-{optimizer.lower()}", "runs")
-        rows = {f"{name} ({ways[way][1]})": ways[way][0] for way, name in _WAYS.items()}
-        draw_intervals(ax, rows)
+        intervals = {}
+        for way, name in _WAYS.items():
+            interval, num_updates = ways[way]
+            intervals[f"{name} ({num_updates})"] = interval
+        draw_intervals(ax, intervals)
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
-        listed += [f"{optimizer}, {name}: {one}, {in_words(one)}" for name, one in rows.items()]
-    higher = above_padded(found)
-    number_higher = f"All {len(higher)}" if all(higher) else f"{sum(higher)} of {len(higher)}"
-    title = f"{number_higher} runs that keep the large batch end above padded rows"
+        listed += [f"{optimizer}, {name}: {interval}, {interval.verdict}" for name, interval in intervals.items()]
+    is_higher = above_padded(recorded)
+    num_higher = f"All {len(is_higher)}" if all(is_higher) else f"{sum(is_higher)} of {len(is_higher)}"
+    title = f"{num_higher} runs that keep the large batch end above padded rows"
     axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
-    what = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"
-    numbers = {f"{optimizer} {way}": str(ways[way][0]) for optimizer, ways in found.items() for way in _WAYS}
-    show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms", numbers=numbers)
+    measure = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"
+    numbers = {f"{optimizer} {way}": str(ways[way][0]) for optimizer, ways in recorded.items() for way in _WAYS}
+    show(fig, alt=f"{title}. {measure}. {'; '.join(listed)}.", name="all-arms", numbers=numbers)

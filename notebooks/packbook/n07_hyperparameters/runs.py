@@ -11,31 +11,49 @@ from packlib.training.adjustment import TOLERATED
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
-    """Return the micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
-    order = np.random.default_rng(seed).choice(len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch))
-    parts = np.zeros((*order.shape, slots), np.int16)
-    for place in np.ndindex(order.shape):
-        pack = packs[int(order[place])]
-        filled = np.repeat(np.arange(len(pack)) + 1, lengths[pack])
-        parts[place][: len(filled)] = filled
-    return list(parts)
+    """Return the micro-batches of one update, made of packs at random.
+
+    Args:
+        lengths: tokens of each sequence.
+        packs: the sequences of each pack.
+        slots: in a row.
+
+    Returns:
+        For each micro-batch its segment ids, int16, shape (rows, slots); 0 is padding.
+    """
+    shape = (recipe.gradient_accumulation_steps, recipe.micro_batch)
+    chosen_packs = np.random.default_rng(seed).choice(len(packs), shape)
+    segment_ids = np.zeros((*shape, slots), np.int16)
+    for step, row in np.ndindex(shape):
+        pack = packs[int(chosen_packs[step, row])]
+        ids = np.repeat(np.arange(len(pack)) + 1, lengths[pack])  # 1 1 1 2 2 …
+        segment_ids[step, row, : len(ids)] = ids
+    return list(segment_ids)
 
 
 def strips(
     lengths: np.ndarray, updates: dict[str, tuple[Packs, Recipe]], slots: int, seed: int
 ) -> dict[str, list[np.ndarray]]:
-    """Return an update's first eight micro-batches, of each kind, under its name and the whole update's sequences."""
-    parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
-    return {
-        f"{name}: {plural(int(sum(ids.max(1).sum() for ids in part)), 'sequence')}": part[:8]
-        for name, part in parts.items()
-    }
+    """Return the first eight micro-batches of each of some updates.
+
+    Args:
+        updates: by name, the packs and the recipe of an update.
+
+    Returns:
+        Segment ids as from `micro_batches`, by a label such as "padded: 45 sequences"; it counts the whole update.
+    """
+    drawn_parts = {}
+    for name, (packs, recipe) in updates.items():
+        parts = micro_batches(lengths, packs, recipe, slots, seed)
+        num_sequences = int(sum(segment_ids.max(1).sum() for segment_ids in parts))
+        drawn_parts[f"{name}: {plural(num_sequences, 'sequence')}"] = parts[:8]
+    return drawn_parts
 
 
 def what_changes(before: Recipe, after: Recipe) -> str:
     """Return the change of one update by packing, in the words of the question; less than 1 % is no change."""
-    more = after.sequences_per_update / before.sequences_per_update - 1
-    return compare(more, 0, "its rows", "nothing", "its sequences", within=0.01)
+    change = after.sequences_per_update / before.sequences_per_update - 1
+    return compare(change, 0, "its rows", "nothing", "its sequences", within=0.01)
 
 
 def signed(share: float) -> str:
@@ -44,13 +62,17 @@ def signed(share: float) -> str:
 
 
 def advice_on_rounding(off: float) -> str:
-    """Describe the remainder of the rounded accumulation for this recipe, and what to do about it."""
-    left = f"For this recipe an update has {signed(off)} sequences after dividing"
+    """Describe the remainder of the rounded accumulation for this recipe, and what to do about it.
+
+    Args:
+        off: change of the sequences per update, as a share of those before.
+    """
+    result = f"For this recipe an update has {signed(off)} sequences after dividing"
     if abs(off) <= TOLERATED:
-        return f"{left}, which is about the same number as before."
+        return f"{result}, which is about the same number as before."
     if off > 0.5:
-        return f"{left}: the accumulation cannot be divided further, so divide the micro-batch, or keep the batch."
-    return f"{left}: choose the micro-batch as well, or end updates at a number of sequences."
+        return f"{result}: the accumulation cannot be divided further, so divide the micro-batch, or keep the batch."
+    return f"{result}: choose the micro-batch as well, or end updates at a number of sequences."
 
 
 def update_in_words(before: Recipe, after: Recipe) -> str:
@@ -69,7 +91,7 @@ def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
     """Say why the rate ends where it does, if the schedule counts updates and the batch was kept.
 
     Args:
-        share: of the highest rate, in percent.
+        share: the last rate, in percent of the highest.
         factor: packing factor.
         rising: True if the data ended before the warm-up did.
     """
@@ -86,21 +108,30 @@ def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
 def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
     """Return, by way to adjust in a recorded experiment, its final loss less that of padded rows, and its updates."""
     runs = runs_of(name)
-    updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
-    return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
+    updates = {arm: round(float(np.mean(each_seed))) for arm, each_seed in at_end(runs, "update").items()}
+    intervals = against(at_end(runs), "padded")
+    return {arm: (interval, updates[arm]) for arm, interval in intervals.items()}
 
 
-def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inconclusive: str = "inconclusive") -> str:
-    """Return a sentence about the interval of a difference."""
-    if abs(found.mean) <= found.half:
-        return inconclusive
-    return higher if found.mean > 0 else lower
+def in_words(
+    interval: Interval, lower: str = "lower", higher: str = "higher", inconclusive: str = "inconclusive"
+) -> str:
+    """Return the text for the verdict on a difference: it is lower or higher than 0, or its interval includes 0."""
+    return {"lower": lower, "higher": higher, "inconclusive": inconclusive}[interval.verdict]
 
 
 def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[bool]:
-    """Say of each way that keeps the large batch, with each optimizer, whether its final loss is above padded rows."""
-    intervals = [one for ways in recorded.values() for way, (one, _) in ways.items() if not way.startswith("divided")]
-    return [in_words(one) == "higher" for one in intervals]
+    """Return, for each way that keeps the large batch, by optimizer, whether its final loss is above padded rows.
+
+    Args:
+        recorded: what `adjusted` returns, by optimizer.
+    """
+    is_higher = []
+    for ways in recorded.values():
+        for way, (interval, _) in ways.items():
+            if not way.startswith("divided"):
+                is_higher.append(interval.verdict == "higher")
+    return is_higher
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:

@@ -9,6 +9,7 @@ def slots_saved(duration, shortest, longest):
 
 
 def draw_warmup(rng):
+    """Draw the duration of a warm-up as a share of the run, and the shortest and the longest length."""
     longest = rng.choice([64, 128, 1024])
     return rng.randint(1, 9) / 10, rng.randint(1, longest // 2), longest
 
@@ -22,25 +23,30 @@ def length_due(done, total, duration, lengths):
 
 
 def draw_lengths(rng):
+    """Draw the lengths of a warm-up: 8, 16, … up to 48."""
     return list(range(8, 8 * rng.randint(2, 6) + 1, 8))
 
 
 def draw_update(rng):
+    """Draw the updates done and in total, the duration of the warm-up, and its lengths."""
     total = rng.randint(5, 60)
     return rng.randint(0, total - 1), total, rng.choice([0.0, 0.3, 0.5, 0.9]), draw_lengths(rng)
 
 
 def without_rounding(done, total, duration, lengths):
+    """Return the length due if the updates of the warm-up need not be whole."""
     warmup = duration * total
     return lengths[-1] if done >= warmup else lengths[int((len(lengths) - 1) * done / warmup)]
 
 
 def as_the_public_one(done, total, duration, lengths):
-    each = max(1, round(duration * total) // (len(lengths) - 1))
-    return lengths[min(len(lengths) - 1, done // each)]
+    """Return the length due in the public warm-up, where each length lasts for a whole number of updates."""
+    updates_of_a_length = max(1, round(duration * total) // (len(lengths) - 1))
+    return lengths[min(len(lengths) - 1, done // updates_of_a_length)]
 
 
 def with_a_share_for_the_last(done, total, duration, lengths):
+    """Return the length due if all lengths, with the last, share the warm-up equally."""
     warmup = round(duration * total)
     return lengths[-1] if done >= warmup else lengths[len(lengths) * done // warmup]
 
@@ -54,14 +60,17 @@ def fair_updates(tokens, rows, duration, lengths):
 
 
 def draw_run(rng):
+    """Draw the tokens of a run, the rows of an update, the duration of the warm-up, and its lengths."""
     return rng.randint(1, 3000), rng.randint(1, 4), rng.choice([0.0, 0.3, 0.6, 1.0]), draw_lengths(rng)
 
 
 def of_full_rows(tokens, rows, duration, lengths):
+    """Return the number of updates if all rows have the last length."""
     return max(1, -(-tokens // (rows * lengths[-1])))
 
 
 def with_the_warmup_of_full_rows(tokens, rows, duration, lengths):
+    """Return the number of updates if the warm-up lasts for a share of the updates of full rows."""
     full, seen, updates = of_full_rows(tokens, rows, duration, lengths), 0, 0
     while seen < tokens:
         seen += rows * length_due(updates, full, duration, lengths)

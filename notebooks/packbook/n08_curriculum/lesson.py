@@ -11,7 +11,11 @@ from packlib.batches import SequenceLengthWarmup
 
 
 class WarmupExplorer(Explorer):
-    """The lengths of a run, what they save, and how many shapes they make."""
+    """Show the row lengths of a run with a length warm-up, what they save, and how many shapes they make.
+
+    Args:
+        duration: of the warm-up at first, as a share of the run.
+    """
 
     title = "What does a length warm-up save?"
     shown_controls = ("duration", "step")
@@ -23,18 +27,20 @@ class WarmupExplorer(Explorer):
 
     def controls(self):
         return {
-            "duration": choice("Duration", [(f"{100 * one:.0f} %", one) for one in self.durations], self.duration),
+            "duration": choice(
+                "Duration", [(f"{100 * share:.0f} %", share) for share in self.durations], self.duration
+            ),
             "shortest": choice("First length", [8, 16, 32, 64], 8),
             "step": choice("Step", [1, 8, 16, 32, 64], 8),
         }
 
     def draw(self, duration, shortest, step) -> tuple[Figure, str]:
         warmup = SequenceLengthWarmup(duration, shortest, 128, step)
-        lengths = [warmup.length(done, 1000) for done in range(1000)]
-        fig, words = draw_growth({duration: lengths})
-        shapes = len(set(lengths))
+        lengths = [warmup.length(done, 1000) for done in range(1000)]  # of the rows in each update
+        fig, alt = draw_growth({duration: lengths})
+        num_shapes = len(set(lengths))
         saved = percent(float(1 - np.mean(lengths) / 128))
-        return fig, f"First length {shortest}, steps of {step}: {shapes} shapes, {saved} of the slots saved. {words}"
+        return fig, f"First length {shortest}, steps of {step}: {num_shapes} shapes, {saved} of the slots saved. {alt}"
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 
 from packbook.shared.glosses import wordnet_texts
-from packbook.shared.recorded_runs import Interval, Runs, Swept, at_end, interval
+from packbook.shared.recorded_runs import Runs, Swept, at_end, interval
 from packlib.batches import wordnet_tokenizer
 
 
 def definitions(number: int, seed: int) -> tuple[dict[str, torch.Tensor], Callable]:
-    """Return short definitions of WordNet as a padded batch, and what turns a row of ids into words."""
+    """Return `number` definitions of WordNet of 9 to 13 tokens as a padded batch, and a function from ids to tokens."""
     texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
     short = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
     chosen = np.random.default_rng(seed).choice(short, number, replace=False)
@@ -20,56 +20,74 @@ def definitions(number: int, seed: int) -> tuple[dict[str, torch.Tensor], Callab
     return batch, tokenizer.convert_ids_to_tokens
 
 
-def in_words(found: Interval) -> str:
-    """Return a sentence about the interval of a difference."""
-    if abs(found.mean) <= found.half:
-        return "inconclusive"
-    return "higher" if found.mean > 0 else "lower"
-
-
 def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
-    """Return the share of the bytes of each base run after which the run of the same seed is at its last loss.
+    """Return how soon each run reaches the final loss of the base run of the same seed.
 
-    Between two evaluations the loss counts as a line; a run that never gets there has infinity.
+    The loss is interpolated between two evaluations.
+
+    Args:
+        seeds: runs of one arm by seed, with columns "held_out_loss" and "tokens", of one byte each.
+        base: runs of the base by seed.
+
+    Returns:
+        Bytes until then, as a share of all bytes of the base run, shape (seeds,); infinity if the run never does.
     """
     shares = []
-    for run, other in zip(seeds, base, strict=True):
-        end, losses, tokens = other["held_out_loss"][-1], run["held_out_loss"], run["tokens"]
-        there = np.flatnonzero(losses <= end)
-        if not len(there):
+    for run, base_run in zip(seeds, base, strict=True):
+        final_loss = base_run["held_out_loss"][-1]
+        losses, tokens = run["held_out_loss"], run["tokens"]
+        evaluations_below = np.flatnonzero(losses <= final_loss)
+        if not len(evaluations_below):
             shares.append(np.inf)
             continue
-        around = slice(max(0, there[0] - 1), there[0] + 1)
-        shares.append(np.interp(-end, -losses[around], tokens[around]) / other["tokens"][-1])
+        first = evaluations_below[0]
+        around = slice(max(0, first - 1), first + 1)  # the evaluation before, and this one
+        # np.interp wants rising numbers, and the loss falls
+        reached = np.interp(-final_loss, -losses[around], tokens[around])
+        shares.append(reached / base_run["tokens"][-1])
     return np.array(shares)
 
 
 def verdicts(norms: Swept, long: Runs, at_own_rate: Runs) -> list[tuple[str, str]]:
-    """Return the three claims about truncated rows, each with what the recorded runs say."""
+    """Return the three claims about truncated rows, each with what the recorded runs say.
+
+    Args:
+        norms: largest gradient norms of a sweep over the rate.
+        long: runs at the rate of full rows.
+        at_own_rate: runs of the truncated arms at the best rate of each, which ends the arm's name.
+    """
     arms = ("0.3, truncated", "0.6, truncated")
-    largest = max(one.max() for arm in arms for one in norms[arm].values())
-    of_full = max(one.max() for one in norms["no warm-up"].values())
-    ended = at_end(long) | at_end(at_own_rate)
-    own = {arm: next(name for name in at_own_rate if name.startswith(arm)) for arm in arms}
-    losses = [interval(ended[own[arm]] - ended["no warm-up"]) for arm in arms]
-    shares = [interval(100 * bytes_to_reach(at_own_rate[own[arm]], long["no warm-up"])) for arm in arms]
+    base = "no warm-up"
+
+    norm_of_truncated = max(by_seed.max() for arm in arms for by_seed in norms[arm].values())
+    norm_of_full = max(by_seed.max() for by_seed in norms[base].values())
+    stable = "yes" if norm_of_truncated < norm_of_full / 2 else "not seen"
+
+    final_losses = at_end(long) | at_end(at_own_rate)
+    losses, shares = [], []
+    for arm in arms:
+        name_with_rate = next(name for name in at_own_rate if name.startswith(arm))
+        loss = interval(final_losses[name_with_rate] - final_losses[base])
+        losses.append(f"{loss.mean:+.2f} ± {loss.half:.2f} ({loss.verdict})")
+        share = interval(100 * bytes_to_reach(at_own_rate[name_with_rate], long[base]))
+        shares.append(f"{share.mean:.0f} ± {share.half:.0f} %")
+
     seconds = at_end(long, "cpu_seconds")
-    times = [interval(100 * (seconds[arm] / seconds["no warm-up"] - 1)) for arm in arms]
     more_or_less = {"higher": "more", "lower": "less", "inconclusive": "inconclusive"}
-    at_own = " and ".join(f"{one.mean:+.2f} ± {one.half:.2f} ({in_words(one)})" for one in losses)
-    reached = " and ".join(f"{one.mean:.0f} ± {one.half:.0f} %" for one in shares)
-    times_in_words = " and ".join(
-        f"{one.mean:+.1f} ± {one.half:.1f} % ({more_or_less[in_words(one)]})" for one in times
-    )
-    stable = "yes" if largest < of_full / 2 else "not seen"
+    times = []
+    for arm in arms:
+        time = interval(100 * (seconds[arm] / seconds[base] - 1))
+        times.append(f"{time.mean:+.1f} ± {time.half:.1f} % ({more_or_less[time.verdict]})")
     return [
         (
             "larger rates are stable",
-            f"{stable}: the largest gradient norm is {largest:.1f} over all rates, and {of_full:.1f} for full rows",
+            f"{stable}: the largest gradient norm is {norm_of_truncated:.1f} over all rates, and {norm_of_full:.1f} "
+            "for full rows",
         ),
         (
             "the loss is lower",
-            f"at their own best rates: {at_own}; they reach the loss of full rows after {reached} of the bytes",
+            f"at their own best rates: {' and '.join(losses)}; they reach the loss of full rows after "
+            f"{' and '.join(shares)} of the bytes",
         ),
-        ("it takes less time", f"processor time for the same number of bytes: {times_in_words}"),
+        ("it takes less time", f"processor time for the same number of bytes: {' and '.join(times)}"),
     ]

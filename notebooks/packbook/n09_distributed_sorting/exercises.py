@@ -26,23 +26,24 @@ def tie_cuts(ties, wanted):
 
 
 def draw_ties(rng):
+    """Draw how many equal rows each rank has, and how many of them all go before the cut."""
     ties = [rng.randint(0, 5) for _ in range(rng.randint(1, 5))]
     return ties, rng.randint(0, sum(ties))
 
 
 def shared_evenly(ties, wanted):
-    """Take the same number from each rank, as far as it goes."""
-    given, left = [0] * len(ties), wanted
-    while left:
+    """Return how many of each rank's rows go before the cut if ranks give one in turn."""
+    before_cut, missing = [0] * len(ties), wanted
+    while missing:
         for rank, count in enumerate(ties):
-            if left and given[rank] < count:
-                given[rank] += 1
-                left -= 1
-    return given
+            if missing and before_cut[rank] < count:
+                before_cut[rank] += 1
+                missing -= 1
+    return before_cut
 
 
 def uneven_fault(got):
-    """Return why `got` is not 16 lengths that plain sample sort divides unevenly (7 or more on a rank), or None."""
+    """Return why `got` is not 16 lengths of which plain sample sort gives 7 or more to one rank; None if it is."""
     if len(got) != 16 or any(isinstance(x, bool) or x != int(x) or x < 1 for x in got):
         return "it must be 16 whole numbers of at least 1."
     length, times = Counter(got).most_common(1)[0]

@@ -15,13 +15,12 @@ from packlib.files import atomic_path
 def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.ProcessGroup | None = None) -> None:
     """Write the rows of all ranks to one file, rank after rank; all write at the same time.
 
-    The file does not depend on how many ranks wrote it: `np.save` of the whole writes the same. It is there once it
-    is complete; if a rank fails or dies before, none is left. (If all die at once, what they wrote stays beside `path`,
-    in a hidden file that ends in .part, until the next write there.) Every rank of the group calls it, and sees the
-    same folder.
+    The file does not depend on how many ranks wrote it: `np.save` of all rows writes the same bytes. It appears once it
+    is complete; if a rank fails or dies before, there is no file. (If all die at once, a hidden file that ends in .part
+    stays next to `path` until the next write there.) Every rank of the group calls it, and sees the same folder.
 
     Args:
-        path: rank 0's counts.
+        path: of the file; if ranks differ, rank 0's is taken.
         rows: whole numbers, shape (rows of this rank, columns), such as the rows of `exact_sort`.
 
     Raises:
@@ -33,19 +32,20 @@ def write_ordered(path: str | os.PathLike, rows: np.ndarray, group: dist.Process
     shape = int(sizes.sum()), rows.shape[1]
     np.lib.format.write_array_header_1_0(head, {"descr": "<i8", "fortran_order": False, "shape": shape})
     with ExitStack() as cleanup:
-        beside = None
+        unfinished = None  # the hidden file that all ranks write
         with ranks.agree_on_errors():
             if ranks.rank == 0:
-                beside = cleanup.enter_context(atomic_path(path))
-                beside.write_bytes(head.getvalue())
-        beside = ranks.broadcast(beside)
+                unfinished = cleanup.enter_context(atomic_path(path))
+                unfinished.write_bytes(head.getvalue())
+        unfinished = ranks.broadcast(unfinished)
         try:
-            with ranks.agree_on_errors(), open(beside, "r+b") as file:
+            with ranks.agree_on_errors(), open(unfinished, "r+b") as file:
                 # Not through a map: on a full disk the system would end the process, where `write` raises.
-                file.seek(len(head.getvalue()) + 8 * int(sizes[: ranks.rank].sum()) * rows.shape[1])
+                rows_before = int(sizes[: ranks.rank].sum())  # those of lower ranks
+                file.seek(len(head.getvalue()) + 8 * rows_before * rows.shape[1])
                 file.write(np.ascontiguousarray(rows, "<i8").data)
             with ranks.agree_on_errors():
                 cleanup.close()  # rank 0 gives the file its name
         except BaseException:
-            beside.unlink(missing_ok=True)  # rank 0 does so too, unless it has died
+            unfinished.unlink(missing_ok=True)  # rank 0 does so too, unless it has died
             raise

@@ -1,7 +1,7 @@
-"""What notebook 09 runs. Each rank imports this file, so it asks for no figures and no widgets.
+"""What notebook 09 runs on several ranks. Each rank imports this file, so it loads no figures and no widgets.
 
-`shares[r]` is what rank r holds: rows of (length, sample id). Here every rank is handed all shares and takes its own;
-in real work a rank reads only its own from disk.
+`shares[r]` has the rows of rank r, shape (rows, 2): length and sample id. Here every rank gets all shares and takes its
+own; in real work a rank reads only its own from disk.
 """
 
 import os
@@ -34,7 +34,11 @@ def count_together(rank: int, counts: list[int]) -> str:
 
 
 def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return this rank's lengths at each stage of a curriculum."""
+    """Return this rank's lengths at each stage of a curriculum, by the name of the stage.
+
+    Args:
+        rows: of the whole data set, shape (samples, 2): length and sample id.
+    """
     loaded = rows[rank :: dist.get_world_size()]
     in_order = exact_sort(loaded).rows
     stages = {"loaded": loaded, "local": sort_rows(loaded), "global": in_order, "dealt": interleave(in_order)}
@@ -42,7 +46,15 @@ def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -> dict[str, np.ndarray]:
-    """Sample sort as it is published: what this rank holds after each step."""
+    """Sort by length with sample sort as it is published, and return what this rank has after each step.
+
+    Args:
+        samples: how many lengths a rank offers.
+
+    Returns:
+        "local", its rows sorted; "splitters", the lengths that divide the ranks; "counts", how many of its rows go to
+        each rank; and "sorted", the rows that it ends with.
+    """
     ranks = Collectives()
     local_rows = sort_rows(shares[rank], by=1)
     lengths = local_rows[:, 0]
@@ -63,13 +75,20 @@ def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
 
 
 def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike, broken: int | None = None) -> None:
-    """Sort by length and write one file; `broken` is a rank whose rows are of a wrong kind."""
+    """Sort by length and write one file; if a rank is `broken`, its rows are fractions, which are refused."""
     rows = exact_sort(shares[rank], by=1).rows
     write_ordered(path, rows / 2 if rank == broken else rows)
 
 
 def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
-    """Return the lengths of this rank's samples in the order that it trains on them."""
+    """Return the lengths of this rank's samples in the order that it trains on them.
+
+    Args:
+        datasets: lengths by name.
+
+    Returns:
+        Lengths by the name of the data set, and "none", "local" or "global" for the curriculum.
+    """
     lengths_in_order = {}
     for name, lengths in datasets.items():
         lengths_in_order[name, "none"] = lengths[rank :: dist.get_world_size()]
@@ -88,36 +107,52 @@ def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Met
 
 
 def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
-    """Count each rank's rows after plain sample sort, without moving one; lengths have the shape (ranks, samples).
+    """Count the rows that each rank has after `plain_sample_sort`, in one process and without moving a row.
 
-    It is `plain_sample_sort` of all ranks in one process.
+    Args:
+        lengths: shape (ranks, rows of each).
+        samples: how many lengths a rank offers.
+
+    Returns:
+        Shape (ranks,).
     """
-    ranks, each = lengths.shape
-    offers = np.sort(np.sort(lengths)[:, np.arange(samples) * each // samples], axis=None)
+    ranks, rows = lengths.shape
+    offered_places = np.arange(samples) * rows // samples  # at regular distances among a rank's sorted lengths
+    offers = np.sort(np.sort(lengths)[:, offered_places], axis=None)
     splitters = offers[len(offers) * np.arange(1, ranks) // ranks]
-    up_to = np.cumsum(np.bincount(lengths.ravel()))  # rows of each length or less
-    return np.diff(up_to[splitters - 1], prepend=0, append=lengths.size)
+    rows_up_to = np.cumsum(np.bincount(lengths.ravel()))  # rows of each length or less
+    rows_below_splitters = rows_up_to[splitters - 1]
+    return np.diff(rows_below_splitters, prepend=0, append=lengths.size)
 
 
 def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
-    """Count the tokens of each step and rank, from lengths in the order that a rank trains on; shape (steps, ranks)."""
+    """Count the tokens of each step and rank; shape (steps, ranks).
+
+    Args:
+        seen: of each rank, the lengths in the order in which it trains on them.
+        batch: sequences that a rank takes in a step.
+    """
     return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)
 
 
 def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
-    packs = deal(plan, np.arange(ranks), ranks)
-    return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
+    """Return the packs and the tokens of each rank if the packs of a plan are dealt out in turn; shapes (ranks,)."""
+    packs = deal(plan, np.arange(ranks), ranks)  # of each strategy and rank, shape (strategies, ranks)
+    tokens_of_strategy = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64)
+    return packs.sum(axis=0), tokens_of_strategy @ packs
 
 
 def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dict[str, float]:
-    """Return the bytes that each rank of `pack_distributed` sends on paper, if each holds an even mix of the data.
+    """Estimate the bytes that each rank of `pack_distributed` sends, if each holds an even mix of the data.
 
-    Its kinds are those of `PackShare.bytes_sent`.
+    Returns:
+        Bytes by the kinds of `PackShare.bytes_sent`.
     """
-    samples, others = num_sequences / world_size, world_size - 1
-    ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
-    return {"histograms": 8 * (max_length + 1) * others, "sample ids": ids}
+    samples, other_ranks = num_sequences / world_size, world_size - 1
+    bytes_of_an_id = 4 if samples < 2**31 else 8
+    ids_sent = samples * other_ranks / world_size
+    bytes_of_ids = bytes_of_an_id * ids_sent + 8 * other_ranks  # and 8 bytes to each rank that say how many ids come
+    return {"histograms": 8 * (max_length + 1) * other_ranks, "sample ids": bytes_of_ids}
 
 
 def time_in_words(seconds: float) -> str:

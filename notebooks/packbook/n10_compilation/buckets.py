@@ -17,8 +17,9 @@ class Buckets:
     """The few lengths that sequences are padded to.
 
     Attributes:
-        lengths: ascending, in tokens; a sequence goes to the first that it fits into.
-        tokens, slots: of one pass over the data, in which each row is as long as its bucket.
+        lengths: ascending, in tokens; a sequence is padded to the first that is long enough.
+        tokens: in one pass over the data.
+        slots: in one pass over the data: its tokens and padding.
     """
 
     lengths: tuple[int, ...]
@@ -27,22 +28,27 @@ class Buckets:
 
     @property
     def padding_fraction(self) -> float:
-        """Share of the slots that are padding."""
+        """Return the share of the slots that are padding."""
         return 1 - self.tokens / self.slots
 
 
 def padded_to(histogram: LengthHistogram, lengths: Sequence[int] | np.ndarray) -> Buckets:
     """Return the buckets of these ascending lengths; the last one holds the longest sequence."""
-    edges, present = np.asarray(lengths), np.flatnonzero(histogram.counts)
-    slots = int(histogram.counts[present] @ edges[np.searchsorted(edges, present)])
+    edges = np.asarray(lengths)
+    present = np.flatnonzero(histogram.counts)  # the lengths that occur
+    padded_lengths = edges[np.searchsorted(edges, present)]
+    slots = int(histogram.counts[present] @ padded_lengths)
     return Buckets(tuple(edges.tolist()), histogram.num_tokens, slots)
 
 
 def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths that a bucket may have, and how many sequences need each of them and no less.
+    """Return the lengths that a bucket may have, and how many sequences fit into each but not into the one before.
 
     Args:
-        multiple: each length is a multiple of this (kernels like 8), or the maximum length.
+        multiple: each length is a multiple of this (kernels are fast with 8), or the maximum length.
+
+    Returns:
+        Lengths in tokens, ascending, and counts of sequences; both have shape (edges,).
     """
     whole_number("multiple", multiple, 1)
     if histogram.num_sequences * histogram.max_length > INT64_MAX:
@@ -55,16 +61,28 @@ def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.
 def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.ndarray]:
     """Find the edges with the fewest slots for 1, 2, … `most` buckets, or one for each edge if there are fewer.
 
-    With b buckets up to edge j and the last one from edge i on, slots(b, j) is the least of
-    slots(b - 1, i) + edge(j) · (sequences between i and j); an i after j only pads more. It takes n² steps a bucket.
+    Let slots(b, j) be the fewest slots of all sequences up to edge j, with b buckets. If the bucket before the last
+    ends at edge i, the last one has edge(j) · (sequences between i and j) slots. So slots(b, j) is the minimum over i
+    of slots(b - 1, i) + edge(j) · (sequences between i and j). It takes n² steps for each b, with n edges.
+
+    Args:
+        edges: ascending, shape (n,).
+        counts: sequences that fit into each edge but not into the one before, same shape.
+
+    Returns:
+        The edges of the buckets, an array for each number of buckets.
     """
-    edges, below = np.append(0, edges), np.append(0, np.cumsum(counts))
-    slots, chosen = edges * below, [[j] for j in range(len(edges))]  # up to each edge, in one bucket
+    edges = np.append(0, edges)
+    up_to = np.append(0, np.cumsum(counts))  # sequences up to each edge
+    slots = edges * up_to  # up to each edge, in one bucket
+    chosen = [[j] for j in range(len(edges))]  # for each edge, the indices of the buckets' edges up to it
     choices = []
     for _ in range(min(most, len(counts))):
         choices.append(edges[chosen[-1]])
-        ways = slots[:, None] + edges * (below - below[:, None])  # (edge before the last bucket, edge that ends it)
-        slots, chosen = ways.min(0), [[*chosen[i], j] for j, i in enumerate(ways.argmin(0))]
+        # rows: i, the edge before the last bucket; columns: j, its edge; an i after j adds padding and is not chosen
+        slots_by_last_bucket = slots[:, None] + edges * (up_to - up_to[:, None])
+        slots = slots_by_last_bucket.min(0)
+        chosen = [[*chosen[i], j] for j, i in enumerate(slots_by_last_bucket.argmin(0))]
     return choices
 
 
@@ -97,9 +115,11 @@ def choose_buckets(histogram: LengthHistogram, k: int, multiple: int = 8, method
     if method == "optimal":
         lengths = best_choices(edges, counts, k)[-1]
     elif method == "geometric":
-        wanted = np.geomspace(np.flatnonzero(histogram.counts)[0], edges[-1], k + 1)[1:]
-        lengths = np.unique(np.minimum(np.ceil((wanted - 1e-6) / multiple).astype(int) * multiple, edges[-1]))
+        shortest, longest = np.flatnonzero(histogram.counts)[0], edges[-1]
+        exact = np.geomspace(shortest, longest, k + 1)[1:]
+        rounded_up = np.ceil((exact - 1e-6) / multiple).astype(int) * multiple  # 16.0000001 is 16
+        lengths = np.unique(np.minimum(rounded_up, longest))
     else:
-        wanted = np.array([-(-histogram.num_sequences * i // k) for i in range(1, k + 1)])
-        lengths = np.unique(edges[np.searchsorted(np.cumsum(counts), wanted)])
+        sequences_up_to = np.array([-(-histogram.num_sequences * i // k) for i in range(1, k + 1)])
+        lengths = np.unique(edges[np.searchsorted(np.cumsum(counts), sequences_up_to)])
     return padded_to(histogram, lengths)

@@ -30,6 +30,7 @@ def best_edges(lengths, k):
 
 
 def _edges_fault(got, lengths, k):
+    """Return a sentence that says what is wrong with the edges `got`; None if no `k` edges make fewer slots."""
     if len(set(got)) != k:
         return f"there must be {k} different edges."
     if max(got) < max(lengths):
@@ -41,14 +42,14 @@ def _edges_fault(got, lengths, k):
 def warm_order(lengths, ranks):
     """Order rows so that rounds come first, in which all ranks get one length, longest first; the rest as it was."""
     padded = list(lengths)
-    kept = sorted(set(lengths))
-    for length, longer in pairwise(kept):
+    for length, longer in pairwise(sorted(set(lengths))):
         if padded.count(length) < ranks:
             padded = [longer if other == length else other for other in padded]
     return [(i, padded[i]) for i in onset(padded, ranks)]
 
 
 def _order_fault(got, lengths, ranks):
+    """Return a sentence with the fault of `got`, pairs of a batch and its padded length; None if it has none."""
     order, padded = [i for i, _ in got], [length for _, length in got]
     if sorted(order) != list(range(len(lengths))):
         return "each batch must be there exactly once."
@@ -58,25 +59,27 @@ def _order_fault(got, lengths, ranks):
     stalls, fewest = int(meets_new(padded, ranks).any(axis=0).sum()), len(set(padded))
     if stalls > fewest:
         return f"some rank compiles in {stalls} of the steps; with these lengths {fewest} are possible."
-    for number, at in enumerate(range(0, ranks * fewest, ranks), 1):
-        if len(here := set(padded[at : at + ranks])) > 1:
-            return (
-                f"in step {number} the ranks have batches of {', '.join(map(str, sorted(here)))}, not of one length."
-            )
+    for step in range(fewest):
+        in_step = set(padded[ranks * step : ranks * (step + 1)])
+        if len(in_step) > 1:
+            listed = ", ".join(map(str, sorted(in_step)))
+            return f"in step {step + 1} the ranks have batches of {listed}, not of one length."
     if sum(padded) > least:
         return f"the batches have {sum(padded)} slots a row in all; {least} are enough."
     if min(padded[:ranks]) < max(lengths):
         return "memory must be found first: every rank begins with the longest."
-    late = [i for i in range(ranks * fewest, len(got) - 1) if order[i] > order[i + 1]]
-    return "after the onset the batches must keep their order." if late else None
+    after_onset = order[ranks * fewest :]
+    return "after the onset the batches must keep their order." if after_onset != sorted(after_onset) else None
 
 
 def draw_edges(rng):
+    """Draw up to eight lengths, and up to four edges, of which the last holds all lengths."""
     edges = sorted(rng.sample(range(2, 40), rng.randint(1, 4)))
     return [rng.randint(1, edges[-1]) for _ in range(rng.randint(1, 8))], edges
 
 
 def draw_batches(rng):
+    """Draw the lengths of batches, of which the longest comes for each rank, and the number of ranks."""
     ranks = rng.randint(1, 3)
     longest = rng.choice([24, 32])
     lengths = [rng.choice([8, 12, 16, longest]) for _ in range(rng.randint(0, 9))] + [longest] * ranks
@@ -85,19 +88,24 @@ def draw_batches(rng):
 
 
 def draw_lengths(rng):
+    """Draw up to nine lengths, and a number of edges of at most as many as there are different lengths."""
     lengths = [rng.randint(1, 30) for _ in range(rng.randint(2, 9))]
     return lengths, rng.randint(1, len(set(lengths)))
 
 
 def one_too_long(lengths, edges):
+    """Return the slots if a length that equals an edge went to the next one."""
     return sum(min((edge for edge in edges if edge > length), default=edges[-1]) for length in lengths)
 
 
 def pads_only_its_own(lengths, ranks):
-    def padded(length):
-        return min((n for n in lengths if n >= length and lengths.count(n) >= ranks), default=max(lengths))
+    """Return the order if batches that were padded to a length did not count for it."""
 
-    return [(i, padded(length)) for i, length in [(i, lengths[i]) for i in onset(lengths, ranks)]]
+    def padded(length):
+        frequent = [other for other in lengths if lengths.count(other) >= ranks]
+        return min((other for other in frequent if other >= length), default=max(lengths))
+
+    return [(i, padded(lengths[i])) for i in onset(lengths, ranks)]
 
 
 def take_away_one_by_one(lengths, k):
@@ -106,11 +114,12 @@ def take_away_one_by_one(lengths, k):
     while len(edges) > k:
         edges = min(
             ([other for other in edges if other != edge] for edge in edges[:-1]),
-            key=lambda left: padded_slots(lengths, left),
+            key=lambda remaining: padded_slots(lengths, remaining),
         )
     return edges
 
 
+# lengths for the cases
 _MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
 _LENGTHS = [3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64]
 check = Exercises(

@@ -28,7 +28,13 @@ class ShapesExplorer(Explorer):
     most = 32
 
     def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0, own: Sequence[int] = (64, 128, 256)) -> None:
-        """Take `seconds` to compile one graph, and `own` lengths to pad to, to which the longest is added."""
+        """Explore a data set.
+
+        Args:
+            dataset: chosen at first.
+            seconds: to compile one graph.
+            own: lengths of the reader's own to pad to; the longest of the data is added.
+        """
         self.own = sorted(set(map(int, own)))
         if not self.own or self.own[0] < 1:
             raise ValueError(f"own must be whole numbers from 1, not {own!r}.")
@@ -36,14 +42,15 @@ class ShapesExplorer(Explorer):
         self.histograms = {load(name).name: load(name) for name in names}
         self.first, self.seconds = load(dataset).name, seconds
         plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
-        self.packed = {name: 1 - packing.efficiency for name, packing in plans.items()}
-        self.typed = {}  # the longest of the data is added to your own, and longer ones are left out
+        self.packed = {name: 1 - packing.efficiency for name, packing in plans.items()}  # share of padding
+        self.own_buckets = {}
         for name, histogram in self.histograms.items():
-            top = histogram.max_length
-            self.typed[name] = padded_to(histogram, [*(length for length in self.own if length < top), top])
+            maximum = histogram.max_length
+            shorter = [length for length in self.own if length < maximum]
+            self.own_buckets[name] = padded_to(histogram, [*shorter, maximum])
         longest = max(histogram.max_length for histogram in self.histograms.values())
-        self.least = -(-longest // 512)  # the finest multiple; longer data have coarser ones
-        self.curves = cache(self._curves)  # a move of another control repeats them
+        self.least = -(-longest // 512)  # the finest multiple: the search takes too long for over 512 lengths
+        self.curves = cache(self._curves)  # other controls do not change them
         super().__init__()
 
     def controls(self):
@@ -57,14 +64,14 @@ class ShapesExplorer(Explorer):
         }
 
     def _curves(self, dataset: str, multiple: int) -> dict[str, list[Buckets]]:
-        """Return, for each way to choose lengths, by how many were asked for, the buckets.
+        """Return, for each way to choose lengths, the buckets for 1, 2, … lengths.
 
-        Rounding to a multiple makes some of them equal, so there can be fewer than were asked for.
+        Rounding to a multiple can make some lengths equal, so buckets can have fewer of them.
         """
         histogram = self.histograms[dataset]
         best = best_choices(*edges_and_counts(histogram, multiple), self.most)
         curves = {"optimal": [padded_to(histogram, lengths) for lengths in best]}
-        for method in list(LOOKS)[1:]:
+        for method in list(LOOKS)[1:]:  # all others
             curves[method] = [choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1)]
         return curves
 
@@ -76,20 +83,23 @@ class ShapesExplorer(Explorer):
     @styled()
     def draw(self, buckets, method, multiple, dataset) -> tuple[Figure, str]:
         histogram, curves = self.histograms[dataset], self.curves(dataset, multiple)
-        chosen, typed = curves[method][buckets - 1], self.typed[dataset]
+        chosen, own = curves[method][buckets - 1], self.own_buckets[dataset]
         fig, (left, right) = new_figure(1, 2)
-        lines = {}
+        name_by_line = {}
         for way, look in LOOKS.items():
             style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
-            lines[left.plot(*zip(*map(_point, curves[way]), strict=True), **style)[0]] = look.name
+            shapes_and_padding = zip(*map(_point, curves[way]), strict=True)
+            (line,) = left.plot(*shapes_and_padding, **style)
+            name_by_line[line] = look.name
         left.plot(*_point(chosen), **LOOKS[method].style, markersize=11)
-        left.plot(*_point(typed), color=INK, marker="*", markersize=13, linestyle="")
-        left.annotate("yours", _point(typed), (9, 5), textcoords="offset points")
+        left.plot(*_point(own), color=INK, marker="*", markersize=13, linestyle="")
+        left.annotate("yours", _point(own), (9, 5), textcoords="offset points")
         left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
         left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
-        top = 105 * max(one.padding_fraction for one in self.histograms.values())  # with one shape, of any data set
+        # the most padding, with one shape, of any data set, and a margin
+        top = 105 * max(histogram.padding_fraction for histogram in self.histograms.values())
         left.set(xlabel="shapes", ylabel="padding, %", xlim=(0, self.most + 1), ylim=(0, top))
-        left.legend(lines, lines.values(), loc="upper right")
+        left.legend(name_by_line, name_by_line.values(), loc="upper right")
         shapes = len(chosen.lengths)
         seconds = round(shapes * self.seconds)
         above = left.secondary_xaxis("top", functions=(lambda k: k * self.seconds, lambda s: s / self.seconds))
@@ -101,7 +111,7 @@ class ShapesExplorer(Explorer):
             f"{dataset} ({histogram.kind}), lengths asked for: {buckets}, multiples of {multiple}, chosen as "
             f"{LOOKS[method].name}: shapes {', '.join(map(str, chosen.lengths))}; "
             f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile. "
-            f"Lengths of your own, {', '.join(map(str, typed.lengths))}: {percent(typed.padding_fraction, 2)} padding. "
+            f"Lengths of your own, {', '.join(map(str, own.lengths))}: {percent(own.padding_fraction, 2)} padding. "
             f"Packed: 1 shape, {percent(self.packed[dataset], 2)} padding."
         )
 

@@ -30,17 +30,24 @@ from packlib.batches.curriculum import warm_memory
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
 
-DEPTH, PREDICTIONS = 8, 20  # of the packs that are compiled
+DEPTH, PREDICTIONS = 8, 20  # most sequences and most predicted tokens of a pack that is compiled
 
 
 class Numbered:
-    """A backend for torch.compile that numbers the graphs it gets, and notes which of them run.
+    """A backend for torch.compile that numbers the graphs it gets from 1, and notes which of them run.
 
-    A graph runs as torch found it, operation by operation; or, if `real`, as inductor compiles it.
+    Args:
+        real: whether inductor compiles a graph; otherwise it runs as torch traced it, operation by operation.
+
+    Attributes:
+        operations: of each graph, the number of its operations.
+        ran: the number of the graph of each run.
     """
 
     def __init__(self, real: bool = False) -> None:
-        self.operations, self.ran, self._real = list[int](), list[int](), real
+        self.operations: list[int] = []
+        self.ran: list[int] = []
+        self._real = real
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list):
         run = graph.forward
@@ -51,17 +58,19 @@ class Numbered:
         self.operations.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
         number = len(self.operations)
 
-        def noted(*arguments):
+        def note_and_run(*arguments):
             self.ran.append(number)
             return run(*arguments)
 
-        return noted
+        return note_and_run
 
 
 @contextmanager
 def torch_log() -> Iterator[list[str]]:
-    """Capture torch's log about recompiles and their limit instead of showing it."""
-    messages, log, handler = list[str](), logging.getLogger("torch._dynamo"), cast(Any, logging.Handler())
+    """Yield a list that gets torch's messages about recompiles and their limit, instead of showing them."""
+    messages: list[str] = []
+    log = logging.getLogger("torch._dynamo")
+    handler = cast(Any, logging.Handler())
     handler.emit = lambda record: messages.append(record.getMessage())
     torch._logging.set_logs(recompiles=True)
     log.handlers = [handler]
@@ -72,12 +81,12 @@ def torch_log() -> Iterator[list[str]]:
 
 
 def failed_guards(message: str) -> list[str]:
-    """Return the guards that a recompile names in torch's log, one of each graph before, the latest first."""
+    """Return the guards that failed by a message of torch's log: one of each earlier graph, the latest graph first."""
     return re.findall(r"- \d+/\d+: (.*)", message)
 
 
 def config(max_length: int = 512) -> BertConfig:
-    """Return one layer, 32 wide: what counts here is the graph, not its size."""
+    """Return the configuration of a BERT with one layer of width 32: the graph matters here, not its size."""
     return BertConfig(
         vocab_size=4000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
         max_position_embeddings=max_length, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -85,7 +94,7 @@ def config(max_length: int = 512) -> BertConfig:
 
 
 def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> PackedBert:
-    """Return a packed BERT with random weights, the same each time."""
+    """Return a BERT for packs of up to `longest` slots, with random weights, the same each time."""
     torch.manual_seed(0)
     return PackedBert(config(longest), max_predictions_per_pack=max_predictions_per_pack).train()
 
@@ -99,15 +108,20 @@ def blank_batch(rows: int, length: int) -> PackedBatch:
 
 
 def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend: str | Callable = "inductor") -> dict:
-    """Make a static graph for the shape of each batch now, the largest first; another shape is an error from then on.
+    """Compile a static graph for the shape of each batch now, the largest first; later, other shapes raise.
 
     Without gradients, as in an evaluation, the model runs as before.
 
+    Args:
+        batches: one of each shape that training will have.
+
     Returns:
-        By shape, the seconds that it took.
+        The seconds that each shape took to compile.
     """
-    bare = getattr(model, "module", model)  # within DistributedDataParallel
-    eager, graphs, seconds = bare._call_impl, dict[tuple, Callable](), dict[tuple, float]()
+    bare = getattr(model, "module", model)  # the model within DistributedDataParallel
+    eager = bare._call_impl
+    graphs: dict[tuple, Callable] = {}
+    seconds: dict[tuple, float] = {}  # of the shapes that are compiled so far
 
     def call(**batch):
         if not torch.is_grad_enabled():
@@ -116,7 +130,8 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
         if shape not in graphs:
             shapes = ", ".join(map(str, graphs))
             raise ValueError(f"A batch has the shape {shape}: graphs were made for {shapes}.")
-        with torch.compiler.set_stance("default" if shape not in seconds else "fail_on_recompile"):
+        stance = "fail_on_recompile" if shape in seconds else "default"
+        with torch.compiler.set_stance(stance):
             return graphs[shape](**batch)
 
     bare._compiled_call_impl = call  # as nn.Module.compile does
@@ -135,17 +150,31 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
 
 
 def onset(batches: Sequence, ranks: int) -> list[int]:
-    """Return indices of batches, given by their lengths: of each one batch a rank, the longest first; then the rest."""
-    first: list[int] = []
-    for size in sorted(set(batches), reverse=True):
-        first += [i for i, batch in enumerate(batches) if batch == size][:ranks]
-    return [*first, *(i for i in range(len(batches)) if i not in first)]
+    """Order batches so that all ranks compile a length in the same step, the longest first; the others follow.
+
+    Args:
+        batches: the length of the rows of each batch.
+
+    Returns:
+        Indices of batches. Of each length, the first `ranks` batches are at the beginning.
+    """
+    beginning: list[int] = []
+    for length in sorted(set(batches), reverse=True):
+        beginning += [i for i, batch in enumerate(batches) if batch == length][:ranks]
+    others = [i for i in range(len(batches)) if i not in beginning]
+    return beginning + others
 
 
 def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
-    """Make `count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
+    """Make `count` batches of 4 packs of WordNet's definitions.
+
+    Args:
+        static: whether all tensors of the batches have the same shapes.
+        width: slots of a pack.
+    """
     store = wordnet_store(progress=False)
-    store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
+    num_definitions = 60 * count  # enough for 4 packs in each batch
+    store = store.take(np.random.default_rng(seed).permutation(len(store))[:num_definitions])
     packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
     static_sizes = {"max_sequences_per_pack": DEPTH, "max_predictions_per_pack": PREDICTIONS} if static else {}
     collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **static_sizes)
@@ -153,24 +182,37 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
 
 
 def definitions(count: int, seed: int) -> list[dict[str, list[int]]]:
-    """Return WordNet's definitions as rows of tokens, drawn at random."""
+    """Return `count` of WordNet's definitions, drawn at random, each as `{"input_ids": …}`."""
     store = wordnet_store(progress=False)
     drawn = store.take(np.random.default_rng(seed).permutation(len(store))[:count])
     return [{"input_ids": sample["input_ids"].tolist()} for sample in drawn]
 
 
 def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:
-    """Draw the lengths of a run's batches, dealt to ranks in turn: of each bucket at least one a rank, shuffled."""
-    present = np.flatnonzero(histogram.counts)
-    inside = np.bincount(np.searchsorted(buckets.lengths, present), histogram.counts[present])
-    rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)
-    drawn = rng.choice(len(inside), max(0, ranks * steps - len(each)), p=inside / inside.sum())
-    return [buckets.lengths[i] for i in rng.permutation(np.append(each, drawn))]
+    """Draw the row length of each batch of a run, in random order; ranks take batches in turn.
+
+    Each bucket has at least one batch for each rank. Beyond that, a bucket is as frequent as its sequences.
+    """
+    rng = np.random.default_rng(seed)
+    present = np.flatnonzero(histogram.counts)  # the lengths that occur
+    bucket_of_length = np.searchsorted(buckets.lengths, present)
+    sequences = np.bincount(bucket_of_length, histogram.counts[present])  # in each bucket
+    one_a_rank = np.arange(len(sequences)).repeat(ranks)
+    num_others = max(0, ranks * steps - len(one_a_rank))
+    others = rng.choice(len(sequences), num_others, p=sequences / sequences.sum())
+    bucket_of_batch = rng.permutation(np.append(one_a_rank, others))
+    return [buckets.lengths[bucket] for bucket in bucket_of_batch]
 
 
 def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
-    """Mark the steps in which a rank meets a shape for the first time; bool, shape (ranks, steps)."""
-    new = np.zeros((ranks, -(-len(shapes) // ranks)), bool)
+    """Mark the steps in which a rank meets a shape for the first time; bool, shape (ranks, steps).
+
+    Args:
+        shapes: of each batch; ranks take batches in turn.
+    """
+    steps = -(-len(shapes) // ranks)
+    is_new = np.zeros((ranks, steps), bool)
     for rank in range(ranks):
-        new[rank, np.unique(shapes[rank::ranks], return_index=True)[1]] = True
-    return new
+        _, first_steps = np.unique(shapes[rank::ranks], return_index=True)
+        is_new[rank, first_steps] = True
+    return is_new

@@ -1,4 +1,4 @@
-"""What a model takes of each device that trains it: bytes and time, for models of today and one of 2021."""
+"""The memory and time that training a model takes on each device, for current models and one of 2021."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,16 +11,20 @@ class Model:
     """A transformer, and the device that people train it on.
 
     Attributes:
-        layers, width, feed_forward: as usual; `feed_forward` is of one expert.
-        kv_width: of keys, and of values.
-        vocabulary: tokens; embedding and head are two matrices, or one if they are `tied`.
-        matrices: of width × feed_forward in a layer: 3 with a gate, as today, and 2 without.
-        experts, used: feed-forward parts of a layer, and how many of them a token goes through.
-        predicted: share of the tokens that the head computes: 1 of a causal model.
-        scores: 0, or the heads that hold a square of scores for each row.
-        state: bytes that training holds for each parameter: weight, gradient, both moments.
+        layers: number of layers.
+        width: of the hidden states.
+        feed_forward: inner width of the feed-forward part of a layer, of one expert.
+        kv_width: width of the keys, and of the values.
+        vocabulary: number of tokens in it.
+        tied: whether embedding and head are one matrix.
+        matrices: number of matrices of width × feed_forward in a layer: 3 with a gate, 2 without.
+        experts: feed-forward parts of a layer.
+        used: experts that a token goes through.
+        predicted: share of the tokens for which the head computes logits; 1 for a causal model.
+        scores: heads whose attention scores, a square for each row, are stored; 0 with kernels that store none.
+        state: bytes that training holds for each parameter: for its weight, its gradient, and both moments.
         memory: bytes of a device.
-        speed: FLOP that a device computes in a second; assumed, never measured here.
+        speed: FLOP that a device computes in a second; assumed, not measured here.
     """
 
     layers: int
@@ -51,17 +55,17 @@ MODELS = {
 
 
 class Split(NamedTuple):
-    """A division of the work.
+    """A division of the training work among devices.
 
     Attributes:
         replicas: groups of devices that each hold the whole model, and see rows of their own.
-        stages: of a pipeline.
+        stages: stages of a pipeline.
         tensor: devices that share each matrix of a stage.
-        sharded: every replica holds its share of weights, gradients and moments alone, as FSDP2 does.
-        row: slots of a row.
-        micro_batch: rows.
+        sharded: whether a replica holds only its share of weights, gradients and moments, as FSDP2 does.
+        row: slots in a row.
+        micro_batch: rows in a micro-batch.
         accumulation: micro-batches of a replica in an update.
-        recompute: hold the input of each layer alone, and compute the layer twice.
+        recompute: whether only the input of each layer is stored, and the layer computed again for the backward pass.
     """
 
     replicas: int = 8
@@ -75,6 +79,7 @@ class Split(NamedTuple):
 
     @property
     def devices(self) -> int:
+        """Return the number of all devices."""
         return self.replicas * self.stages * self.tensor
 
 
@@ -90,10 +95,10 @@ class Bill(NamedTuple):
     """The memory of one device of each stage, and the time of an update.
 
     Attributes:
-        stages: for each stage, bytes by what they hold.
-        seconds: of an update.
+        stages: for each stage, bytes of weights, gradients, moments and activations, by these names.
+        seconds: that an update takes.
         bubble: share of the time in which a stage waits for the others.
-        rows: behind an update.
+        rows: in an update.
     """
 
     stages: list[dict[str, float]]
@@ -103,12 +108,12 @@ class Bill(NamedTuple):
 
     @property
     def fullest(self) -> float:
-        """Bytes of the fullest device."""
+        """Return the bytes of the fullest device."""
         return max(sum(sizes.values()) for sizes in self.stages)
 
 
 def layer_parameters(model: Model, experts: int) -> int:
-    """Return the parameters of a layer with so many experts: all of them, or those that a token goes through."""
+    """Return the parameters of a layer if `experts` of its experts are counted, all or those that a token uses."""
     attention = 2 * model.width * (model.width + model.kv_width)
     router = model.width * model.experts if model.experts > 1 else 0
     return attention + experts * model.matrices * model.width * model.feed_forward + router + 2 * model.width
@@ -121,7 +126,7 @@ def parameters(model: Model) -> int:
 
 
 def forward_work(model: Model, row: int) -> float:
-    """Return FLOP of a token in the forward pass, if its row of `row` slots is one sequence."""
+    """Return the FLOP of a token's forward pass, if its row of `row` slots is one sequence."""
     attention = 4 * row * model.width / (1 if model.scores else 2)  # a causal model sees half of the row
     head = 2 * model.predicted * model.width * model.vocabulary
     return model.layers * (2 * layer_parameters(model, model.used) + attention) + head
@@ -132,40 +137,47 @@ def bill(model: Model, split: Split) -> Bill:
 
     Activations are those of Korthikanti et al. 2022 (arXiv 2205.05198) without dropout, in 16 bits.
     """
-    layers = [len(part) for part in np.array_split(np.arange(model.layers), split.stages)]
+    layers = [len(part) for part in np.array_split(np.arange(model.layers), split.stages)]  # of each stage
+    parameters_of_layer = layer_parameters(model, model.experts)
     tokens = split.micro_batch * split.row
-    inputs = 2 * tokens * model.width  # bytes of the hidden states
-    whole_layer = (
-        tokens * 2 * (6 * model.width + 2 * model.kv_width + model.matrices * model.used * model.feed_forward)
-    )
-    whole_layer += 5 * tokens * split.row * model.scores
-    shares = split.replicas if split.sharded else 1
+
+    # bytes of activations for one micro-batch and layer
+    layer_input = 2 * tokens * model.width
+    values_of_token = 6 * model.width + 2 * model.kv_width + model.matrices * model.used * model.feed_forward
+    scores = 5 * tokens * split.row * model.scores
+    whole_layer = 2 * tokens * values_of_token + scores
+    stored_of_layer = layer_input if split.recompute else whole_layer
+
     stages = []
     for stage, layers_of_stage in enumerate(layers):
-        ends = (stage == 0) + (stage == split.stages - 1 and not (model.tied and split.stages == 1))
-        stage_parameters = (
-            layers_of_stage * layer_parameters(model, model.experts) + ends * model.vocabulary * model.width
-        )
-        in_flight = min(split.accumulation, split.stages - stage)
-        kept_bytes = in_flight * layers_of_stage * (inputs if split.recompute else whole_layer)
-        logits = 6 * tokens * model.predicted * model.vocabulary if stage == split.stages - 1 else 0
-        # a shard is gathered layer by layer, in 16 bits; without shards the 16-bit copy is whole
-        at_work = layer_parameters(model, model.experts) if split.sharded else stage_parameters
-        copy = 2 * at_work if model.state[0] > 2 or split.sharded else 0
-        names = ("weights", "gradients", "moments")
-        sizes = {
-            name: size * stage_parameters / split.tensor / shares
-            for name, size in zip(names, model.state, strict=True)
-        }
-        sizes["weights"] += copy / split.tensor
-        sizes["activations"] = (kept_bytes + logits + (whole_layer if split.recompute else 0)) / split.tensor
+        is_first, is_last = stage == 0, stage == split.stages - 1
+        shares_one_matrix = model.tied and split.stages == 1  # embedding and head
+        num_vocabulary_matrices = is_first + (is_last and not shares_one_matrix)
+        parameters_of_stage = layers_of_stage * parameters_of_layer
+        parameters_of_stage += num_vocabulary_matrices * model.vocabulary * model.width
+
+        shards = split.replicas if split.sharded else 1
+        sizes = {}
+        for name, size in zip(("weights", "gradients", "moments"), model.state, strict=True):
+            sizes[name] = size * parameters_of_stage / split.tensor / shards
+        # with shards, a layer at a time is gathered in 16 bits; without, weights of over 16 bits have a whole copy
+        copied = parameters_of_layer if split.sharded else parameters_of_stage
+        has_copy = model.state[0] > 2 or split.sharded
+        sizes["weights"] += (2 * copied if has_copy else 0) / split.tensor
+
+        in_flight = min(split.accumulation, split.stages - stage)  # micro-batches that wait for their backward pass
+        activations: float = in_flight * layers_of_stage * stored_of_layer
+        activations += 6 * tokens * model.predicted * model.vocabulary if is_last else 0  # logits
+        activations += whole_layer if split.recompute else 0  # of the layer that is computed again
+        sizes["activations"] = activations / split.tensor
         stages.append(sizes)
-    passes = 4 if split.recompute else 3
-    of_a_stage = passes * tokens * forward_work(model, split.row) / split.stages / split.tensor / model.speed
+
+    passes = 4 if split.recompute else 3  # a backward pass takes two forward passes
+    work_of_stage = passes * tokens * forward_work(model, split.row) / split.stages / split.tensor
     steps = split.accumulation + split.stages - 1
     return Bill(
         stages,
-        steps * of_a_stage,
-        (split.stages - 1) / steps,
-        split.replicas * split.micro_batch * split.accumulation,
+        seconds=steps * (work_of_stage / model.speed),
+        bubble=(split.stages - 1) / steps,
+        rows=split.replicas * split.micro_batch * split.accumulation,
     )

@@ -11,6 +11,7 @@ def loss_weights(counts):
 
 
 def draw_counts(rng):
+    """Draw how many sequences each rank has; the last rank has at least one."""
     return ([rng.randint(0, 9) for _ in range(rng.randint(1, 4))] + [rng.randint(1, 9)],)
 
 
@@ -22,7 +23,7 @@ def round_at_random(value, spacing, draw):
 
 
 def draw_rounding(rng):
-    """Draw numbers that are not close to the border, where floating point decides."""
+    """Draw a value, a spacing and a draw that is not close to the border, where floating-point errors would decide."""
     while True:
         value, spacing, draw = rng.randint(-40, 40) / 8, rng.choice([1, 0.5, 2]), rng.randint(1, 99) / 100
         if abs(value / spacing % 1 - draw) > 0.005:
@@ -38,6 +39,7 @@ def first_lamb_step(weights, gradient, rate, decay):
 
 
 def draw_lamb(rng):
+    """Draw up to three weights, their gradient, a rate and a decay."""
     size = rng.randint(1, 3)
     weights = [rng.randint(-6, 6) / 2 for _ in range(size)]
     gradient = [rng.choice([-1, 1]) * rng.randint(1, 30) / 10 for _ in range(size)]
@@ -45,16 +47,19 @@ def draw_lamb(rng):
 
 
 def with_the_gradient(weights, gradient, rate, decay):
+    """Return the weights after LAMB's first update if the gradient were not divided by the root of its square."""
     u = [g + decay * x for g, x in zip(gradient, weights, strict=True)]
     ratio = math.hypot(*weights) / math.hypot(*u) if any(weights) and any(u) else 1.0
     return [x - rate * ratio * part for x, part in zip(weights, u, strict=True)]
 
 
 def adamw(weights, gradient, rate, decay):
+    """Return the weights after AdamW's first update."""
     return [x - rate * (math.copysign(1.0, g) + decay * x) for x, g in zip(weights, gradient, strict=True)]
 
 
 def decay_outside_the_ratio(weights, gradient, rate, decay):
+    """Return the weights after LAMB's first update if the decay were not scaled by the trust ratio."""
     without = first_lamb_step(weights, gradient, rate, 0.0)
     return [x - rate * decay * old for x, old in zip(without, weights, strict=True)]
 

@@ -1,4 +1,4 @@
-"""What notebook 11 draws: what devices hold, two timelines, and two weights."""
+"""What notebook 11 draws: the memory of devices, the timelines of a pipeline, and a weight that is rounded."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,9 +20,16 @@ PARTS = {  # of a device's memory: color and hatch
 
 @styled()
 def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
-    """Draw left what a device of each stage holds, right the run in numbers. `padding` is a share of the slots."""
+    """Draw left the memory of a device of each stage, right the run in numbers.
+
+    Args:
+        padding: share of the slots.
+
+    Returns:
+        The figure and its alt text.
+    """
     costs = bill(model, split)
-    useful = costs.rows * split.row * (1 - padding) / costs.seconds
+    useful = costs.rows * split.row * (1 - padding) / costs.seconds  # tokens a second
     facts = {
         "parameters": _billions(parameters(model)),
         "devices": f"{split.devices:,}",
@@ -44,39 +51,41 @@ def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tu
     fig.suptitle(title)
     sizes = "; ".join(f"{part} {_gigabytes(size)}" for part, size in max(costs.stages, key=_total).items())
     listed = "; ".join(f"{fact} {value}" for fact, value in facts.items())
-    how = (
+    setting = (
         f"replicas {split.replicas}, stages {split.stages}, devices for each matrix {split.tensor}, rows of "
         f"{split.row:,}, micro-batch {split.micro_batch}, accumulation {split.accumulation}, "
         f"{'' if split.sharded else 'not '}sharded, {'' if split.recompute else 'no '}recomputation"
     )
-    return fig, f"{title}. {how}. The fullest device: {sizes}. {listed}."
+    return fig, f"{title}. {setting}. The fullest device: {sizes}. {listed}."
 
 
 def show_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> None:
-    """Draw the same as a figure of the notebook."""
+    """Show what `draw_bill` draws as a figure of the notebook."""
     fig, alt = draw_bill(name, model, split, padding)
     show(fig, alt=alt, name="bill")
 
 
-def _total(held: Mapping[str, float]) -> float:
-    return sum(held.values())
+def _total(sizes: Mapping[str, float]) -> float:
+    return sum(sizes.values())
 
 
 def _gigabytes(size: float) -> str:
+    """Write a number of bytes as "2.5 GB" or "1.2 TB"."""
     return f"{size / 1e9:,.3g} GB" if size < 1e12 else f"{size / 1e12:,.3g} TB"
 
 
 def _billions(number: float) -> str:
+    """Write a number of parameters as "8.03 B" or "335 M"."""
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.0f} M"
 
 
-def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
-    below = [0.0] * len(made.stages)
+def _draw_memory(ax: Axes, costs: Bill, memory: float) -> None:
+    """Draw a bar for each stage, cut into the parts of a device's memory; a dotted line is the whole `memory`."""
+    stages = range(len(costs.stages))
+    below = [0.0] * len(stages)  # GB of the parts that are drawn already
     for part, (color, hatch) in PARTS.items():
-        sizes = [stage_sizes[part] / 1e9 for stage_sizes in made.stages]
-        ax.bar(
-            range(len(sizes)), sizes, 0.8, below, color=color, edgecolor=INK, linewidth=0.6, hatch=hatch, label=part
-        )
+        sizes = [stage_sizes[part] / 1e9 for stage_sizes in costs.stages]
+        ax.bar(stages, sizes, 0.8, below, color=color, edgecolor=INK, linewidth=0.6, hatch=hatch, label=part)
         below = [low + size for low, size in zip(below, sizes, strict=True)]
     ax.axhline(memory / 1e9, color=INK, linestyle=":", linewidth=1.5)
     ax.set(xlabel="stage", ylabel="GB; dotted: a device has", ylim=(0, 1.35 * max(*below, memory / 1e9)))
@@ -87,7 +96,11 @@ def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
 
 @styled()
 def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
-    """Draw the same micro-batches in each order, one below the other; gray is waiting."""
+    """Show the timeline of each order of a pipeline, one below the other; gray is waiting.
+
+    Args:
+        orders: by name, the bars as from `gantt`.
+    """
     fig, axes = new_figure(len(orders), 1, sharex=True)
     sentences = []
     for ax, (name, bars) in zip(axes, orders.items(), strict=True):
@@ -103,6 +116,7 @@ def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
 
 
 def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:
+    """Draw a row for each stage and a box for each pass, with the number of its micro-batch if there is room."""
     last, end = max(bar.stage for bar in bars), max(bar.end for bar in bars)
     numbered = len(bars) <= 80
     for stage in range(last + 1):
@@ -124,10 +138,13 @@ def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:
 def show_two_weights(
     nearest: Sequence[float], at_random: Sequence[Sequence[float]], step: float, spacing: float
 ) -> None:
-    """Draw a weight after each update, rounded in two ways; lines mark what 16 bits can hold.
+    """Show a weight after each update, rounded in two ways; gray lines are the values that bfloat16 has.
 
     Args:
-        at_random: the same weight in several copies: three are drawn, and the mean of all.
+        nearest: the weight, rounded to the nearest, after each update.
+        at_random: the same weight rounded at random, in several copies: three are drawn, and the mean of all.
+        step: by which an update lowers the weight.
+        spacing: of the values of bfloat16.
     """
     fig, ax = new_figure()
     updates = len(nearest)

@@ -36,7 +36,7 @@ class DevicesExplorer(Explorer):
         }
 
     def react(self, name):
-        if name == "model":  # each model begins as it fits
+        if name == "model":  # each model begins with a split into which it fits
             for control in ("replicas", "stages", "tensor", "row", "micro_batch", "accumulation"):
                 self.widgets[control].value = getattr(SPLITS[self.widgets["model"].value], control)
 

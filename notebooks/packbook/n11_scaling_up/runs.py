@@ -20,42 +20,49 @@ from packlib.training.updates import join_packs, take_packs
 
 def uneven_batches(loader, packs: int) -> list[PackedBatch]:
     """Return two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
-    single = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
-    single.sort(key=lambda pack: pack.num_sequences)
-    return [join_packs(single[:packs]), join_packs(single[-packs:])]
+    single_packs = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
+    single_packs.sort(key=lambda pack: pack.num_sequences)
+    return [join_packs(single_packs[:packs]), join_packs(single_packs[-packs:])]
 
 
 def whole_gradients(
     model: nn.Module, batches: Sequence[PackedBatch], forward: Callable[..., PackedOutput] | None = None
 ) -> Gradients:
-    """Compute in one process the gradients of the mean over all sequences and tokens of all batches."""
+    """Compute in one process the gradients of the losses' means over all sequences and tokens of all batches.
+
+    Args:
+        forward: runs the model; None calls it.
+    """
     objective = PretrainingObjective()
     counts = [objective.counts(batch) for batch in batches]
     sums = [objective(forward or model, batch) for batch in batches]
-    losses = (sum(s[name].total for s in sums) / sum(c[name] for c in counts) for name in counts[0])
+    losses = []
+    for name in counts[0]:  # masked tokens, and sequences
+        total = sum(sums_of_batch[name].total for sums_of_batch in sums)
+        losses.append(total / sum(counts_of_batch[name] for counts_of_batch in counts))
     return gradients(model, sum(losses))
 
 
 def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
     """Compute this replica's gradients after the all-reduce: by the counts of all replicas, and as a mean of means."""
     objective, gradients = PretrainingObjective(), {}
-    own = objective.counts(batches[rank])  # masked tokens, and sequences
+    own_counts = objective.counts(batches[rank])  # masked tokens, and sequences
     for how in ("counts of all", "mean of means"):
         trained = DistributedDataParallel(deepcopy(model))  # its backward pass takes the mean over replicas
-        counts = torch.tensor(list(own.values()), dtype=torch.float64)
+        counts = torch.tensor(list(own_counts.values()), dtype=torch.float64)
         if how == "counts of all":
             dist.all_reduce(counts)
             counts /= dist.get_world_size()
         sums = objective(trained, batches[rank])
-        losses = [sums[name].total / count for name, count in zip(own, counts, strict=True)]
+        losses = [sums[name].total / count for name, count in zip(own_counts, counts, strict=True)]
         sum(losses).backward()
         named = trained.module.named_parameters()
-        gradients[how] = {name: p.grad.clone() for name, p in named if p.grad is not None}
+        gradients[how] = {name: parameter.grad.clone() for name, parameter in named if parameter.grad is not None}
     return gradients
 
 
 def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:
-    """Return the model as two stages. Between them go the hidden states and the segment ids, and no mask."""
+    """Return a forward pass of the model in two stages; hidden states and segment ids go between them, and no mask."""
     layers = model.bert.encoder.layer
     model.config._attn_implementation = BACKENDS["sdpa"]
 
@@ -71,10 +78,13 @@ def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutpu
 
 
 def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
-    """Return a small network's last loss under AdamW, by how its weights are kept, and the loss of answering the mean.
+    """Train a small network with AdamW and its weights in FP32, or rounded to bfloat16 in three ways.
 
-    With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
-    everything between them is computed in FP32.
+    With "fp32" nothing is rounded. Otherwise weights and gradients are bfloat16, and weights are rounded after each
+    update; all else is computed in FP32.
+
+    Returns:
+        The last loss by the way in which weights are stored, and the loss of a network that always outputs the mean.
     """
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(256, 8, generator=generator)
@@ -89,7 +99,7 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
         if how != "fp32":
             round_weights(optimizer, how, seed)
         for _ in range(updates):
-            weights = {name: p.float() for name, p in network.named_parameters()}
+            weights = {name: parameter.float() for name, parameter in network.named_parameters()}
             loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
             optimizer.zero_grad()
             loss.backward()
@@ -99,7 +109,7 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
 
 
 def who_weighs_more(few: int, many: int) -> str:
-    """Explain the answer to the question whose sequences weigh more in a mean of means."""
+    """Explain whose sequences weigh more in a mean of means; replica 0 has `few` sequences, replica 1 has `many`."""
     if few == many:
         return f"Both have {few} sequences, so here the mean of means is right by chance."
     return (

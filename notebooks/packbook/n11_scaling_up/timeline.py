@@ -5,11 +5,14 @@ from typing import NamedTuple
 
 
 class Bar(NamedTuple):
-    """One piece of work of one stage.
+    """The forward or the backward pass of one micro-batch on one stage.
 
     Attributes:
+        stage: its number, from 0.
         kind: "forward" or "backward".
-        start, end: in the unit of the durations.
+        micro_batch: its number, from 0.
+        start: time, in the unit of the durations.
+        end: likewise.
     """
 
     stage: int
@@ -20,11 +23,12 @@ class Bar(NamedTuple):
 
 
 def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backward: float = 2) -> list[Bar]:
-    """Run a pipeline on paper: everything starts as soon as its stage is free and its input is there.
+    """Compute when each stage of a pipeline does what: a pass starts as soon as its stage is free and its input ready.
 
     Args:
-        orders: for each stage, what it does in turn, such as [("forward", 0), ("backward", 0)].
-        forward, backward: how long a micro-batch takes on a stage, in any unit.
+        orders: for each stage, its passes in turn, such as [("forward", 0), ("backward", 0)].
+        forward: duration of a forward pass, in any unit.
+        backward: duration of a backward pass, in the same unit.
 
     Returns:
         The bars, by their start.
@@ -32,22 +36,27 @@ def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backw
     Raises:
         ValueError: if the orders wait for each other forever.
     """
-    lasts = {"forward": forward, "backward": backward}
-    queues = [list(order) for order in orders]
-    free, ends, bars = [0.0] * len(queues), dict[tuple[str, int, int], float](), list[Bar]()
+    duration = {"forward": forward, "backward": backward}
+    queues = [list(order) for order in orders]  # the passes that have no bar yet
+    free_from = [0.0] * len(queues)  # of each stage
+    ends: dict[tuple[str, int, int], float] = {}  # by kind, stage and micro-batch
+    bars: list[Bar] = []
     while any(queues):
         bars_before = len(bars)
         for stage, queue in enumerate(queues):
             while queue:
-                kind, number = queue[0]
-                source = stage - 1 if kind == "forward" else stage + 1
-                # what the first stage reads, and the loss after the last stage, keep nobody waiting
-                ready = ends.get((kind, source, number)) if 0 <= source < len(queues) else 0.0
+                kind, micro_batch = queue[0]
+                source = stage - 1 if kind == "forward" else stage + 1  # the stage that its input comes from
+                # the data of the first stage, and the loss after the last stage, are always ready
+                ready = ends.get((kind, source, micro_batch)) if 0 <= source < len(queues) else 0.0
                 if ready is None:
                     break
-                start = max(free[stage], ready)
-                end = free[stage] = ends[kind, stage, number] = start + lasts[kind]
-                bars.append(Bar(stage, *queue.pop(0), start, end))
+                start = max(free_from[stage], ready)
+                end = start + duration[kind]
+                bars.append(Bar(stage, kind, micro_batch, start, end))
+                free_from[stage] = end
+                ends[kind, stage, micro_batch] = end
+                queue.pop(0)
         if len(bars) == bars_before:
             raise ValueError("The stages wait for each other: each has something to do that another must do first.")
     return sorted(bars, key=lambda bar: (bar.start, bar.stage))
@@ -55,11 +64,11 @@ def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backw
 
 def most_held(bars: Sequence[Bar]) -> int:
     """Return the most micro-batches whose activations the first stage holds at once."""
-    held = most = 0
+    num_held = most = 0
     for bar in bars:
         if bar.stage == 0:
-            held += 1 if bar.kind == "forward" else -1
-            most = max(most, held)
+            num_held += 1 if bar.kind == "forward" else -1
+            most = max(most, num_held)
     return most
 
 

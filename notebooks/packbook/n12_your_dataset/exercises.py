@@ -16,6 +16,7 @@ def same_update(sequences, factor, most):
 
 
 def draw_update(rng):
+    """Draw the sequences of an update, a packing factor, and the largest micro batch."""
     return rng.choice([8, 20, 64, 100, 256, 1024]), round(rng.uniform(1, 20), 3), rng.randint(1, 16)
 
 
@@ -25,6 +26,7 @@ def expected_speedup(slots_now, slots_packed, overhead):
 
 
 def draw_slots(rng):
+    """Draw the slots of one pass now and packed, and an overhead."""
     packed = rng.randint(100, 1000)
     return packed * rng.randint(1, 5) + rng.randint(0, 99), packed, rng.choice([0.0, 0.043, 0.1])
 
@@ -36,12 +38,13 @@ def smallest_depth(packs, within):
 
 
 def draw_depths(rng):
+    """Draw packs by depth, and a share."""
     depths = rng.sample(range(1, 12), rng.randint(1, 5))
     return {depth: rng.randint(50, 100) for depth in depths}, rng.choice([0.0, 0.05, 0.2])
 
 
 def packable(lengths):
-    """Return the fault of ten lengths that should resist packing, or None."""
+    """Return the fault of ten lengths, of which no two may fit into a pack of 100, in a sentence; None if right."""
     lengths = list(lengths)
     if len(lengths) != 10 or any(int(n) != n or not 1 <= n <= 100 for n in lengths):
         return "give ten whole numbers from 1 to 100."

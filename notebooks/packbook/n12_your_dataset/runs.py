@@ -1,4 +1,4 @@
-"""What notebook 12 computes: the learner's decisions, and what they come to, in sentences that the data chooses."""
+"""What notebook 12 computes: the learner's decisions, and their costs, in sentences that depend on the data."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from packlib.tools.advice.row_lengths import LOSSY
 from packlib.tools.advice.row_lengths import count_cut as count_cut
 
 METHODS = ("next_fit", "spfhp", "lpfhp")
-ALIKE = 0.02  # of the slots, of the sequences per update: nobody changes a trainer for less
+ALIKE = 0.02  # smaller differences of slots, or of sequences per update, count as none: no reason to change a trainer
+# by what is done with longer sequences, what happens to the tokens that do not fit into a row
 BEYOND = {"truncate": "cut off and lost", "drop": "lost with their sequences", "split": "cut off into further pieces"}
 
 
@@ -24,13 +25,13 @@ class Bill(NamedTuple):
 
     Attributes:
         row: slots in a row.
-        method: that packs them, or how today's batches are made.
-        packs: rows of one pass.
-        slots: of one pass.
-        beyond: share of the tokens that are beyond the rows: lost, or cut off into further pieces.
+        method: name of the packing method, or of the way in which today's batches are made.
+        packs: rows in one pass.
+        slots: slots in one pass.
+        beyond: share of the tokens that do not fit into rows, and are lost or cut off into further pieces.
         per_update: sequences per update.
         forward: slots in the largest forward pass.
-        updates: in one pass.
+        updates: updates in one pass.
     """
 
     row: int
@@ -44,7 +45,11 @@ class Bill(NamedTuple):
 
 
 def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], Any]) -> Any:
-    """Return the learner's decision; `otherwise` while there are dots.
+    """Return the learner's decision, or `otherwise` while it has dots.
+
+    Args:
+        name: of the decision, for the error.
+        check: returns the checked decision, given its name and value; raises TypeError or ValueError.
 
     Raises:
         ParameterError: for a decision that cannot be carried out; a notebook shows its sentence alone.
@@ -58,36 +63,36 @@ def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], 
 
 
 def decide_row(answer: Any, otherwise: int, whole: LengthHistogram, overlong: str) -> int:
-    """Return the slots of a row: a whole number, which some sequence fits if longer ones are left out."""
+    """Return the slots of a row that the learner chose; if longer sequences are dropped, some must be short enough."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
     return decided("my_row", answer, otherwise, lambda name, value: whole_number(name, value, shortest, 1 << 20))
 
 
 def decide_method(answer: Any) -> str:
-    """Return one of the methods by its name; the order of the data while there are dots."""
+    """Return the name of the method that the learner chose; "next_fit", the order of the data, while there are dots."""
     return decided("my_method", answer, "next_fit", lambda name, value: one_of(name, value, METHODS))
 
 
 def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
-    """Return the micro batch and the accumulation; those of today while there are dots."""
+    """Return the micro batch and the accumulation that the learner chose, or `otherwise` while there are dots."""
 
     def check(name: str, value: Any) -> tuple[int, int]:
         if not isinstance(value, tuple) or len(value) != 2:
             raise ValueError(f"{name} must be a micro batch and an accumulation, such as 4, 8, not {value!r}.")
-        micro_batch, accumulation = (whole_number(name, one, 1, 1 << 30) for one in value)
-        return micro_batch, accumulation
+        micro_batch, accumulation = value
+        return whole_number(name, micro_batch, 1, 1 << 30), whole_number(name, accumulation, 1, 1 << 30)
 
     return decided("my_update", answer, otherwise, check)
 
 
 def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
-    """Return half of a row, the row, and twice the row, without those that no sequence is short enough for."""
+    """Return half of a row length, the row length, and twice as much, without those too short for all sequences."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
-    return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
+    return sorted({length for length in (row // 2, row, 2 * row) if shortest <= length <= 1 << 20})
 
 
 def rest_in_words(histogram: LengthHistogram) -> str:
-    """Say what fills the rows beside the tokens, if anything does."""
+    """Say in a clause whether the rest of the rows is padding."""
     return "and the rest of the rows is padding" if histogram.padding_fraction > 0 else "so nothing is padding"
 
 
@@ -100,11 +105,11 @@ def longer_in_words(whole: LengthHistogram, row: int, overlong: str) -> str:
 def median_in_words(histogram: LengthHistogram) -> str:
     """Compare the mean of the lengths with their median in a sentence that says why."""
     mean = histogram.mean_length
-    half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
-    words = f"the median, {half:,}"
-    if abs(mean - half) <= 0.05 * half:
+    median = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
+    words = f"the median, {median:,}"
+    if abs(mean - median) <= 0.05 * median:
         return f"The mean is about the same as {words}, so either would have done for the guess."
-    if mean > half:
+    if mean > median:
         why = "the longer half exceeds the median by more than the shorter half falls below it"
         return f"The mean is above {words}: {why}."
     why = "the shorter half falls below the median by more than the longer half exceeds it"
@@ -112,13 +117,22 @@ def median_in_words(histogram: LengthHistogram) -> str:
 
 
 def full_in_words(now: float, then: float) -> str:
-    """Describe how full packs are, in current rows and rows twice as long, and what is left to save."""
+    """Describe how full packs are, and whether longer rows can save slots.
+
+    Args:
+        now: share of the slots with a token, in current rows.
+        then: the same in rows twice as long.
+    """
     sentence = f"Packs are {percent(now)} full now, and {percent(then)} then."
     return f"{sentence} Of full packs longer rows can save next to nothing." if now >= 1 - ALIKE else sentence
 
 
 def today_in_words(today: Today, tokens: int) -> str:
-    """Describe what today's slots are made of."""
+    """Say why the share of today's slots that hold tokens is what it is.
+
+    Args:
+        tokens: of one pass.
+    """
     full = percent(tokens / today.slots)
     if today.habit == "packed":
         return f"Today's rows are packs already, filled in random order, and {full} of their slots hold tokens."
@@ -130,45 +144,49 @@ def today_in_words(today: Today, tokens: int) -> str:
     if today.habit == "sorted":
         return f"Sorted batches hold sequences of nearly one length, so {full} of their slots hold tokens."
     if today.habit in ("buckets", "megabatches"):
-        near = "one range of lengths" if today.habit == "buckets" else "a sorted window"
-        return f"A batch takes its sequences from {near}, so {full} of its slots hold tokens."
-    wide = f"A random batch is as wide as the longest of its {size} sequences"
-    return f"{wide}: {full} of the slots hold tokens."
+        source = "one range of lengths" if today.habit == "buckets" else "a sorted window"
+        return f"A batch takes its sequences from {source}, so {full} of its slots hold tokens."
+    return f"A random batch is as wide as the longest of its {size} sequences: {full} of the slots hold tokens."
 
 
 def sorted_in_words(advice: Advice) -> str:
     """Describe the cost of sorting today's batches, compared with packs."""
-    every = {one.habit: one for one in (advice.today, *advice.habits)}
-    more = every["sorted"].slots / advice.slots - 1
-    word = "more" if more >= 0 else "fewer"
-    share = percent(abs(more))
-    off = f" ({share} {word})" if share != percent(0) else ""
+    batches_by_habit = {batches.habit: batches for batches in (advice.today, *advice.habits)}
+    change = batches_by_habit["sorted"].slots / advice.slots - 1
+    is_alike = abs(change) <= ALIKE
+    difference = f"{percent(abs(change))} {'more' if change >= 0 else 'fewer'}"
     if advice.today.batch_size == 1:
-        beside = "about as many slots as" if abs(more) <= ALIKE else f"{percent(abs(more))} {word} slots than"
-        return f"Batches of one sequence take {beside} the advised packs; they have no padding."
+        comparison = "about as many slots as" if is_alike else f"{difference} slots than"
+        return f"Batches of one sequence take {comparison} the advised packs; they have no padding."
     batches = f"Sorted batches of {advice.today.batch_size:,}"
-    if abs(more) > ALIKE:
-        return f"{batches} take {percent(abs(more))} {word} slots than the advised packs."
+    if not is_alike:
+        return f"{batches} take {difference} slots than the advised packs."
+    in_parentheses = "" if percent(abs(change)) == percent(0) else f" ({difference})"
     return (
-        f"{batches} take about as many slots as the advised packs{off}. If slots are all that "
+        f"{batches} take about as many slots as the advised packs{in_parentheses}. If slots are all that "
         "counts, sorting is enough, and it needs no mask. Packs keep lengths mixed within an update, and every forward "
         "pass has the same shape."
     )
 
 
 def _times(value: float, base: float) -> str:
+    """Return the ratio of two numbers in words: "1.25 times"."""
     return f"{value / base:.2f} times"
 
 
 def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]:
-    """Compare a bill with the advice's and with today's, in sentences; differences within 2 % are none."""
+    """Compare the learner's bill with the advice's and with today's, in sentences; differences within 2 % are none.
+
+    Args:
+        overlong: what is done with longer sequences: "truncate", "drop" or "split".
+    """
     sentences = []
-    off = mine.slots / advised.slots - 1
-    if abs(off) <= ALIKE:
+    change = mine.slots / advised.slots - 1
+    if abs(change) <= ALIKE:
         sentences.append("Slots: your packs take as many slots as the advised ones, within 2 %.")
     else:
-        word = "more" if off > 0 else "fewer"
-        sentences.append(f"Slots: your packs take {percent(abs(off))} {word} slots than the advised ones.")
+        word = "more" if change > 0 else "fewer"
+        sentences.append(f"Slots: your packs take {percent(abs(change))} {word} slots than the advised ones.")
     saved = 1 - mine.slots / today.slots
     if saved < -ALIKE:
         sentences.append(
@@ -187,8 +205,7 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
             f"Tokens: {percent(mine.beyond, 2)} of the tokens are {BEYOND[overlong]}. "
             "If you split long sequences, none is."
         )
-    change = mine.per_update / today.per_update
-    if abs(change - 1) <= ALIKE:
+    if abs(mine.per_update / today.per_update - 1) <= ALIKE:
         sentences.append("Update: your updates have as many sequences as today, within 2 %, so the recipe stays.")
     else:
         sentences.append(
@@ -204,14 +221,18 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
 
 
 def largest_batch(today: Today, histogram: LengthHistogram) -> int:
-    """Return the slots of the largest batch that today's way of making batches allows; the last may be smaller."""
+    """Return the slots of the largest batch that today's way of making batches allows.
+
+    Args:
+        histogram: in rows of today's maximum length.
+    """
     longest = int(histogram.counts.nonzero()[0][-1])
     width = longest if today.sized else histogram.max_length
     return min(today.batch_size, today.rows) * width
 
 
 def whole_updates(packs: int, per_update: int) -> int:
-    """Return the updates of one pass; the last may have fewer packs."""
+    """Return the updates in one pass, `per_update` packs each; the last one may have fewer packs."""
     return math.ceil(packs / per_update)
 
 

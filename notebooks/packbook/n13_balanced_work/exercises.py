@@ -9,6 +9,7 @@ def pack_work(lengths, per_token, per_square):
 
 
 def draw_pack(rng):
+    """Draw the lengths of a pack, and the work for each token and for each squared token."""
     return [rng.randint(1, 9) for _ in range(rng.randint(1, 5))], rng.randint(1, 10), rng.randint(1, 3)
 
 
@@ -20,23 +21,26 @@ def share_waited(steps):
 
 
 def draw_steps(rng):
+    """Draw the work of each rank in one to four steps."""
     ranks = rng.randint(2, 4)
     return ([[rng.randint(1, 9) for _ in range(ranks)] for _ in range(rng.randint(1, 4))],)
 
 
 def time_in_windows(works, ranks, window):
-    """Return the time of all steps if packs are sorted within windows of so many steps."""
+    """Return the time of all steps if packs are sorted within windows of `window` steps."""
     size = window * ranks
     windows = [sorted(works[start : start + size]) for start in range(0, len(works), size)]
-    return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
+    return sum(sum(packs[ranks - 1 :: ranks]) for packs in windows)  # the heaviest pack of each step
 
 
 def draw_works(rng):
+    """Draw the work of packs for one to five whole steps, the number of ranks, and a window in steps."""
     ranks = rng.randint(2, 4)
     return [rng.randint(1, 9) for _ in range(ranks * rng.randint(1, 5))], ranks, rng.randint(1, 3)
 
 
 def time_without_the_smaller_last_window(works, ranks, window):
+    """Return the time of the steps in whole windows."""
     whole = len(works) // (window * ranks) * window * ranks
     return time_in_windows(works[:whole], ranks, window)
 

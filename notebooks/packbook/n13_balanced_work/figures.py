@@ -1,4 +1,4 @@
-"""What notebook 13 draws."""
+"""What notebook 13 draws: the work of the ranks of a step, and the idle time and mix of lengths that windows leave."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,17 +9,22 @@ from packbook.n13_balanced_work.runs import mean_lengths
 from packlib.packing import Packs
 from packlib.work import Work
 
-TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
+TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]  # colors of the work of tokens, and of pairs of tokens
 
 
 @styled()
 def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> None:
-    """Draw the ranks of the step with the most waiting among the first eight, when packs come in this order."""
+    """Show the ranks of the step with the most idle time among the first eight, when packs come in this order.
+
+    Args:
+        order: indices of packs; ranks take them in turn.
+    """
     step = ranks * packs_per_rank
-    steps = order[: len(order) // step * step].reshape(-1, packs_per_rank, ranks)[:8]
-    tokens, squares = (Work(*unit).of(packs)[steps].sum(axis=1) for unit in ((1, 0), (0, 1)))
-    each = work.total(tokens, squares)  # shape (steps, ranks)
-    slowest = each.max(axis=1) / each.mean(axis=1)
+    packs_of_steps = order[: len(order) // step * step].reshape(-1, packs_per_rank, ranks)[:8]
+    tokens = Work(per_token=1, per_square=0).of(packs)[packs_of_steps].sum(axis=1)  # (steps, ranks)
+    squares = Work(per_token=0, per_square=1).of(packs)[packs_of_steps].sum(axis=1)
+    work_of_ranks = work.total(tokens, squares)
+    slowest = work_of_ranks.max(axis=1) / work_of_ranks.mean(axis=1)
     worst = slowest.argmax()
     fig, ax = new_figure()
     draw_ranks(ax, tokens[worst], squares[worst], work)
@@ -31,7 +36,7 @@ def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank:
 
 @styled()
 def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
-    """Draw the mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
+    """Show the mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
     fig, ax = new_figure()
     spans = []
     for (name, order), color, marker in zip(orders.items(), (INK, PAIRS), ".x", strict=True):
@@ -46,20 +51,28 @@ def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
 
 
 def show_windows(found: list[dict], at_random: float) -> None:
-    """Show the waiting and the mix that windows leave, as `draw_windows` draws them."""
+    """Show in a notebook what `draw_windows` draws."""
     numbers = {"random": 100 * at_random} | {f"window {row['window']}": 100 * row["waiting"] for row in found}
     show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows", numbers=numbers)
 
 
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
-    """Draw a bar for each rank of one step: work of tokens, work of pairs, and waiting, in units of the mean."""
-    parts = work.per_token * np.asarray(tokens, float), work.per_square * np.asarray(squares, float)
-    mean = (parts[0] + parts[1]).mean()
-    linear, pairs = (part / mean for part in parts)
-    rows, slowest = np.arange(len(linear)), (linear + pairs).max()
-    ax.barh(rows, linear, 0.8, color=TOKENS, label="tokens")
-    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0, label="pairs")
-    ax.barh(rows, slowest - linear - pairs, 0.8, left=linear + pairs, label="waiting", **EMPTY)
+    """Draw a bar for each rank of one step: work of tokens, work of pairs, and waiting, in units of the mean.
+
+    Args:
+        tokens: of each rank, shape (ranks,).
+        squares: sum of the squared lengths of each rank, shape (ranks,).
+    """
+    work_of_tokens = work.per_token * np.asarray(tokens, float)
+    work_of_pairs = work.per_square * np.asarray(squares, float)
+    mean = (work_of_tokens + work_of_pairs).mean()
+    work_of_tokens, work_of_pairs = work_of_tokens / mean, work_of_pairs / mean
+    total = work_of_tokens + work_of_pairs
+    rows, slowest = np.arange(len(total)), total.max()
+    pairs_look = {"color": PAIRS, "hatch": "...", "edgecolor": "white", "linewidth": 0, "label": "pairs"}
+    ax.barh(rows, work_of_tokens, 0.8, color=TOKENS, label="tokens")
+    ax.barh(rows, work_of_pairs, 0.8, left=work_of_tokens, **pairs_look)
+    ax.barh(rows, slowest - work_of_tokens - work_of_pairs, 0.8, left=total, label="waiting", **EMPTY)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=12)
     ax.axvline(1, color=INK, linewidth=1)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
@@ -69,24 +82,30 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
 
 
 def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
-    """Return the same in words: the slowest, the fastest, and the share of the time that ranks wait."""
-    each = work.total(tokens, squares)
-    wait = 1 - each.mean() / each.max()
-    slow, fast = int(each.argmax()), int(each.argmin())
+    """Return a sentence on one step: the slowest rank, the fastest, and the share of the time that ranks wait.
+
+    Args:
+        tokens: of each rank, shape (ranks,).
+        squares: sum of the squared lengths of each rank, shape (ranks,).
+    """
+    total = work.total(tokens, squares)
+    waiting = 1 - total.mean() / total.max()
+    slowest, fastest = int(total.argmax()), int(total.argmin())
     return (
-        f"Rank {slow} is the slowest with {each[slow] / each.mean():.2f} times the mean work, rank {fast} the fastest "
-        f"with {each[fast] / each.mean():.2f}; the average rank waits {100 * wait:.1f} % of the time"
+        f"Rank {slowest} is the slowest with {total[slowest] / total.mean():.2f} times the mean work, "
+        f"rank {fastest} the fastest with {total[fastest] / total.mean():.2f}; "
+        f"the average rank waits {100 * waiting:.1f} % of the time"
     )
 
 
 @styled()
 def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Figure:
-    """Draw left the waiting that each window leaves, right where 90 % of the mean lengths of steps and windows lie.
+    """Draw left the idle time that each window leaves, right where 90 % of the mean lengths of steps and windows lie.
 
     Args:
-        found: as `by_window` makes it.
-        at_random: the share waited where packs are dealt at random.
-        fixed: let axes hold every setting of the explorer, so that they stay where they are.
+        found: what `by_window` returns.
+        at_random: share of the time that the average rank waits if packs are dealt at random.
+        fixed: whether the axes are the same for every setting of the explorer.
     """
     fig, (left, right) = new_figure(1, 2)
     windows = [row["window"] for row in found]
@@ -95,12 +114,15 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
     # the last window may be the first, where the words would leave the axes
     left.text(32 if fixed else windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
     left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
-    for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
+    # the two bars of a window stand next to each other
+    for name, label, color, shift in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
         low, high = np.array([row[name] for row in found]).T
-        right.vlines(np.array(windows) * nudge, low, high, color=color, linewidth=5, label=label)
+        right.vlines(np.array(windows) * shift, low, high, color=color, linewidth=5, label=label)
     right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
     low, high = right.get_ylim()
-    low, high = (300, 100_000) if fixed else (low, 2.5 * high)  # room for the legend
+    high = 2.5 * high  # room for the legend
+    if fixed:
+        low, high = 300, 100_000
     right.set_ylim(low, high)
     ticks = [
         tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
@@ -119,7 +141,7 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
 
 
 def windows_in_words(found: list[dict], at_random: float) -> str:
-    """Describe in words what `draw_windows` shows."""
+    """Return the alt text of what `draw_windows` draws."""
     claims = "; ".join(
         f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
         f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "

@@ -12,6 +12,7 @@ def split_pieces(length, slots):
 
 
 def draw_document(rng):
+    """Draw the length of a document, and the slots of a row."""
     return rng.randint(1, 30), rng.randint(2, 8)
 
 
@@ -25,6 +26,7 @@ def wrapped_cuts(lengths, slots):
 
 
 def draw_documents(rng):
+    """Draw the lengths of up to seven documents, and the slots of a row."""
     return [rng.randint(1, 14) for _ in range(rng.randint(1, 7))], rng.randint(3, 8)
 
 
@@ -32,7 +34,7 @@ PUZZLE = (5, 5, 4, 3, 3, 3, 3, 2, 2, 2)  # 32 tokens: four full rows of eight, w
 
 
 def cuts_too_many(order):
-    """Return why wrapping in this order still cuts a document, or None if it cuts none."""
+    """Return a sentence that says why an order of PUZZLE is wrong; None if wrapping cuts no document in it."""
     order = list(order)
     if sorted(order) != sorted(PUZZLE):
         return f"give the lengths {', '.join(map(str, PUZZLE))}, each as often as it is there."

@@ -17,7 +17,11 @@ ROWS = (4, 5, 8, 10, 16, 32, 64)  # slots to choose from
 
 
 class CutDocuments(Explorer):
-    """A few documents in rows, by any rule, and how many cuts each rule makes beyond the fewest."""
+    """Show a few documents in rows by a rule, and how many cuts each rule makes beyond the fewest.
+
+    Args:
+        own: lengths of documents of the reader's own.
+    """
 
     title = "What does a rule do to these documents?"
 
@@ -28,13 +32,14 @@ class CutDocuments(Explorer):
             "one is long": (33, 3, 3, 3, 3),
             "your own": tuple(own),
         }
-        self.cut = {
-            (name, slots): (under_all_rules(lengths, slots), least_cuts(lengths, slots))
-            for name, lengths in self.sets.items()
-            for slots in ROWS
-        }
-        farthest = max(abs(made.cuts - least) for found, least in self.cut.values() for made in found.values())
-        self.most = 1.3 * max(1, farthest)
+        self.cut = {}  # by documents and slots, the rows of each rule, and the least cuts
+        differences = []
+        for name, lengths in self.sets.items():
+            for slots in ROWS:
+                rows_by_rule, least = under_all_rules(lengths, slots), least_cuts(lengths, slots)
+                self.cut[name, slots] = (rows_by_rule, least)
+                differences += [abs(rows.cuts - least) for rows in rows_by_rule.values()]
+        self.most = 1.3 * max(1, *differences)  # of the axis of cuts, to both sides of 0
         super().__init__()
 
     def controls(self):
@@ -45,55 +50,55 @@ class CutDocuments(Explorer):
         }
 
     def data(self):
-        """Return, by documents and slots, the least cuts, and of each rule its rows and what they cut."""
-        found = {
-            f"{name}-{slots}": {"least": least, "rules": {rule: _plain(made) for rule, made in rules.items()}}
-            for (name, slots), (rules, least) in self.cut.items()
-        }
+        """Return in `found`, by documents and slots, the least cuts, and for each rule its rows and what they cut."""
+        found = {}
+        for (name, slots), (rows_by_rule, least) in self.cut.items():
+            rules = {rule: _plain(rows) for rule, rows in rows_by_rule.items()}
+            found[f"{name}-{slots}"] = {"least": least, "rules": rules}
         return {"found": found, "lengths": self.sets, "spoken": SPOKEN, "most": self.most}
 
     @styled()
     def draw(self, documents: str, rule: CuttingRule, slots: int) -> tuple[Figure, str]:
         lengths = self.sets[documents]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
-        found, least = self.cut[documents, slots]
-        if rule not in found:
+        rows_by_rule, least = self.cut[documents, slots]
+        if rule not in rows_by_rule:
             left.set_axis_off()
             left.set_title("No document is left", fontsize=12)
             result = "no document is left"
         else:
-            rows = found[rule]
-            draw_rows(left, rows, 5)
+            rows = rows_by_rule[rule]
+            draw_rows(left, rows, least=5)
             cut, lost = rows.cut_documents, rows.lost_tokens
             number = f"{len(rows)} row{'s' * (len(rows) > 1)}"
             left.set_title(f"{number}, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
             result = f"{in_words(rows)}. {cut} of {len(lengths)} documents are cut, {lost} tokens are lost"
-        for at, name in enumerate(CUTTING_RULES):
+        for row, name in enumerate(CUTTING_RULES):
             style = series("packed") if name == rule else {"color": INK, "marker": "o"}
-            if name in found:
-                more = found[name].cuts - least
-                right.plot(more, at, markersize=9, color=style["color"], marker=style["marker"])
-                away, side = (-9, "right") if more < 0 else (9, "left")  # of the line at 0
-                place = {"xytext": (away, 0), "textcoords": "offset points", "ha": side, "va": "center"}
-                right.annotate(f"{more:+d}".replace("+0", "0").replace("-", "−"), (more, at), **place)
+            if name in rows_by_rule:
+                more = rows_by_rule[name].cuts - least
+                right.plot(more, row, markersize=9, color=style["color"], marker=style["marker"])
+                offset, side = (-9, "right") if more < 0 else (9, "left")  # away from the line at 0
+                place = {"xytext": (offset, 0), "textcoords": "offset points", "ha": side, "va": "center"}
+                right.annotate(f"{more:+d}".replace("+0", "0").replace("-", "−"), (more, row), **place)
         right.axvline(0, color=INK, lw=1)
         labels = [f"▸ {SPOKEN[name]}" if name == rule else SPOKEN[name] for name in CUTTING_RULES]
         name_rows(right, labels, above=0.7)
         right.set(xlabel="cuts beyond the least", xlim=(-self.most, self.most))
         right.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        others = ", ".join(f"{SPOKEN[name]} {made.cuts}" for name, made in found.items())
+        listed = ", ".join(f"{SPOKEN[name]} {rows.cuts}" for name, rows in rows_by_rule.items())
         words = f"{documents.capitalize()}, rows of {slots}, {SPOKEN[rule]}: {result}."
-        return fig, f"{words} Cuts by rule: {others}; the fewest that keep every token: {least}."
+        return fig, f"{words} Cuts by rule: {listed}; the fewest that keep every token: {least}."
 
 
-def _plain(made: DocumentRows) -> dict:
-    rows = [row.tolist() for row in made]
+def _plain(rows: DocumentRows) -> dict:
+    """Return rows as JSON: each has (document, first token, length) of its pieces."""
     return {
-        "rows": rows,
-        "slots": made.max_length,
-        "cut": made.cut_documents,
-        "lost": made.lost_tokens,
-        "cuts": made.cuts,
+        "rows": [row.tolist() for row in rows],
+        "slots": rows.max_length,
+        "cut": rows.cut_documents,
+        "lost": rows.lost_tokens,
+        "cuts": rows.cuts,
     }
 
 

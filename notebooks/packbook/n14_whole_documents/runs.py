@@ -12,10 +12,11 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import CUTTING_RULES, DocumentRows, document_rows
 from packlib.packing.documents import CuttingRule
 
-FIVE, SLOTS = (14, 7, 5, 2, 3), 8  # the documents of Figure 1 in Fewer Truncations (arXiv 2404.10830)
-LONGEST = 1 << 16  # no document of the shipped data sets has as many tokens
+# tokens of the documents in Figure 1 of Fewer Truncations (arXiv 2404.10830), and the slots of its rows
+FIVE, SLOTS = (14, 7, 5, 2, 3), 8
+LONGEST = 1 << 16  # all documents of the shipped data sets have fewer tokens
 SPOKEN = {rule: rule.replace("_", " ") for rule in CUTTING_RULES}
-LOSSLESS = ("wrapped", "split", "powers_of_two")
+LOSSLESS = ("wrapped", "split", "powers_of_two")  # rules that lose no token
 
 # Fewer Truncations, Table 10: models of 13 billion parameters in rows of 2,048, one training run each
 PUBLISHED = Table(
@@ -30,64 +31,72 @@ PUBLISHED = Table(
 
 
 def whole_lengths(dataset: str) -> LengthHistogram:
-    """Return the lengths of whole documents: a shipped data set is truncated where `load` is not told how far to go."""
+    """Return the lengths of whole documents; `load` truncates some shipped data sets to their usual row length."""
     histogram = load(dataset)
     return load(dataset, LONGEST) if histogram.truncated else histogram
 
 
 def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dict[CuttingRule, DocumentRows]:
-    """Return the rows of each rule that leaves something; powers of two go up to the largest that fits into a row."""
-    slots = dict.fromkeys(CUTTING_RULES, max_length) | {"powers_of_two": 1 << (max_length.bit_length() - 1)}
-    left = [rule for rule in CUTTING_RULES if rule != "drop" or min(lengths) <= max_length]
-    return {rule: document_rows(lengths, slots[rule], rule) for rule in left}
+    """Return the rows of each rule; "drop" is left out if it drops all documents.
+
+    Rows of the rule "powers_of_two" have the largest power of two up to `max_length` as their slots.
+    """
+    largest_power = 1 << (max_length.bit_length() - 1)
+    rows_by_rule = {}
+    for rule in CUTTING_RULES:
+        if rule == "drop" and min(lengths) > max_length:
+            continue
+        slots = largest_power if rule == "powers_of_two" else max_length
+        rows_by_rule[rule] = document_rows(lengths, slots, rule)
+    return rows_by_rule
 
 
 def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
-    """Return the rules beside each other."""
+    """Return a table that compares the rules, with a line for each.
+
+    Args:
+        found: the rows of each rule, as from `under_all_rules`.
+    """
     columns = "rule", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
-    rows = [
-        [
-            SPOKEN[rule],
-            f"{len(made):,}",
-            percent(made.cut_documents / len(made.document_lengths)),
-            f"{made.cuts:,}",
-            percent(made.lost_tokens / int(made.document_lengths.sum())),
-            f"{made.mean_context:.1f}",
-        ]
-        if (made := found.get(rule))
-        else [SPOKEN[rule], "none", "", "", percent(1), ""]
-        for rule in CUTTING_RULES
-    ]
-    return Table(columns, rows, right=True)
+    lines = []
+    for rule in CUTTING_RULES:
+        rows = found.get(rule)
+        if rows is None:  # it drops all documents
+            lines.append([SPOKEN[rule], "none", "", "", percent(1), ""])
+            continue
+        share_cut = percent(rows.cut_documents / len(rows.document_lengths))
+        share_lost = percent(rows.lost_tokens / int(rows.document_lengths.sum()))
+        context = f"{rows.mean_context:.1f}"
+        lines.append([SPOKEN[rule], f"{len(rows):,}", share_cut, f"{rows.cuts:,}", share_lost, context])
+    return Table(columns, lines, right=True)
 
 
 def prices(lengths: np.ndarray, slots: int, seed: int) -> Table:
-    """Count the rows that split needs more than wrapping: for these lengths, for SQuAD, and for equal documents."""
+    """Return a table of the rows that split needs beyond wrapping, for these lengths, SQuAD, and equal documents."""
     squad = load("squad")
     shares = squad.counts / squad.num_sequences
-    others = {
+    squad_lengths = np.random.default_rng(seed).choice(len(shares), 20_000, p=shares)
+    documents = {  # lengths, and slots in a row
         "these documents": (lengths, slots),
-        "questions with their paragraphs (SQuAD)": (
-            np.random.default_rng(seed).choice(len(shares), 20_000, p=shares),
-            256,
-        ),
+        "questions with their paragraphs (SQuAD)": (squad_lengths, 256),
         "equal documents of 300 tokens": (np.full(1000, 300), 512),
     }
     rows = []
-    for name, (some, top) in others.items():
-        wrapped, split = -(-int(some.sum()) // top), len(document_rows(some, top, "split"))
-        rows.append((name, f"{top:,}", f"{wrapped:,}", f"{split:,}", percent(split / wrapped - 1, 2)))
+    for name, (document_lengths, row_slots) in documents.items():
+        wrapped = -(-int(document_lengths.sum()) // row_slots)
+        split = len(document_rows(document_lengths, row_slots, "split"))
+        rows.append((name, f"{row_slots:,}", f"{wrapped:,}", f"{split:,}", percent(split / wrapped - 1, 2)))
     return Table(("documents", "slots in a row", "rows, wrapped", "rows, split", "more rows"), rows, right=True)
 
 
 def most_of(values: Mapping[str, float], within: float) -> str:
-    """Return the name of the largest value, or "equal" if another is as large but for a share `within`."""
+    """Return the name of the largest value, or "equal" if the second is at most a share `within` below it."""
     *_, second, first = sorted(values, key=values.__getitem__)
     return "equal" if values[second] >= (1 - within) * values[first] else first
 
 
 def longer_in_words(longer: float, held: float) -> str:
-    """Say what share of the documents is longer than a row, and what share of all tokens these hold."""
+    """Say what share of the documents is `longer` than a row, and what share of all tokens they have, `held`."""
     if not longer:
         return "No document is longer than a row, so nothing is cut off."
     return (
@@ -98,10 +107,15 @@ def longer_in_words(longer: float, held: float) -> str:
 
 def in_words(rows: DocumentRows) -> str:
     """Return the rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
-    return " | ".join(" + ".join(f"{letter(i)} {n}" for i, _, n in row.tolist()) for row in rows)
+    rows_in_words = []
+    for row in rows:
+        pieces = [f"{letter(document)} {length}" for document, _, length in row.tolist()]
+        rows_in_words.append(" + ".join(pieces))
+    return " | ".join(rows_in_words)
 
 
 def letter(document: int) -> str:
+    """Return the name of a document: A for 0, B for 1, …"""
     return chr(ord("A") + document % 26)
 
 
@@ -125,38 +139,43 @@ def expected_losses(p: float, m: int) -> tuple[float, float]:
 
 
 def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, float]:
-    """Return the same by counting: tables of what follows each context of m tokens, from `number` sequences each.
+    """Return what `expected_losses` computes, by counting which token follows each context of m tokens.
 
-    One table is learned from tokens 0 to m, the other from tokens 1 to m + 1; both are tried on fresh tokens 0 to m.
+    One table of counts is of tokens 0 to m, the other of tokens 1 to m + 1. Both predict token m of fresh sequences.
+
+    Args:
+        number: of sequences to count in, and to test on.
     """
     rng = np.random.default_rng(seed)
 
     def contexts_and_next(first: int) -> tuple[np.ndarray, np.ndarray]:
-        begin = rng.random(number, np.float32) < 0.5
+        """Draw sequences; return the m tokens from `first` on, as bits of a number, and the token that follows."""
+        token_0 = rng.random(number, np.float32) < 0.5
         context = np.zeros(number, np.int64)
-        for at in range(first, first + m + 1):
-            token = begin if at == 0 else begin ^ (rng.random(number, np.float32) >= p)
-            if at < first + m:
+        for position in range(first, first + m + 1):
+            token = token_0 if position == 0 else token_0 ^ (rng.random(number, np.float32) >= p)
+            if position < first + m:
                 context = 2 * context + token
         return context, token
 
-    fresh, losses = contexts_and_next(0), []
+    fresh_context, fresh_token = contexts_and_next(0)
+    losses = []
     for first in (0, 1):
         context, token = contexts_and_next(first)
-        counts = np.bincount(2 * context + token, minlength=2 ** (m + 1)).reshape(-1, 2)
+        counts = np.bincount(2 * context + token, minlength=2 ** (m + 1)).reshape(-1, 2)  # (contexts, next token)
         chances = counts / counts.sum(1, keepdims=True)
-        losses.append(-float(np.log(chances[fresh[0], fresh[1].astype(int)]).mean()))
+        losses.append(-float(np.log(chances[fresh_context, fresh_token.astype(int)]).mean()))
     return losses[0], losses[1]
 
 
 def recorded_differences(recorded: Runs) -> dict[str, Interval]:
     """Return how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
 
-    That of all bytes comes first, then that of the later ones, after the first 64 of a document.
+    The loss is the mean over all bytes, and over the later bytes, after the first 64 of a document.
     """
     differences = {}
-    for those, column in (("", "held_out_loss"), (", later bytes", "later_loss")):
+    for bytes_in_words, column in (("", "held_out_loss"), (", later bytes", "later_loss")):
         ended = at_end(recorded, column)
-        differences[f"wrapped less split{those}"] = interval(ended["wrapped"] - ended["split"])
-        differences[f"no mask less mask{those}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
+        differences[f"wrapped less split{bytes_in_words}"] = interval(ended["wrapped"] - ended["split"])
+        differences[f"no mask less mask{bytes_in_words}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
     return differences

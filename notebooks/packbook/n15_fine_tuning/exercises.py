@@ -14,6 +14,7 @@ def group_weights(lengths, groups):
 
 
 def draw_answers(rng):
+    """Draw the tokens of up to six answers, and the group of each."""
     answers = rng.randint(1, 6)
     return [rng.randint(1, 12) for _ in range(answers)], [rng.choice([0, 1, 4]) for _ in range(answers)]
 
@@ -25,6 +26,7 @@ def asked(turns):
 
 
 def draw_turns(rng):
+    """Draw a chat: the role and the tokens of each turn."""
     first = rng.choice(["system", "user", "assistant"])
     roles = [first, *(["user", "assistant"] * 2 if first != "user" else ["assistant", "user", "assistant"])]
     return ([[role, rng.randint(1, 6)] for role in roles[: rng.randint(1, len(roles))]],)
@@ -35,13 +37,14 @@ def slot_weights(labels, segments, sequences):
     weights = []
     for row, owner in zip(labels, segments, strict=True):
         slots = range(len(row))
-        asked = [owner[t] == owner[t + 1] > 0 and row[t + 1] != -100 for t in slots[:-1]] + [False]
-        counts = Counter(owner[t] for t in slots if asked[t])
-        weights.append([1 / (sequences * counts[owner[t]]) if asked[t] else 0.0 for t in slots])
+        predicts = [owner[t] == owner[t + 1] > 0 and row[t + 1] != -100 for t in slots[:-1]] + [False]
+        counts = Counter(owner[t] for t in slots if predicts[t])
+        weights.append([1 / (sequences * counts[owner[t]]) if predicts[t] else 0.0 for t in slots])
     return weights
 
 
 def draw_rows(rng):
+    """Draw labels and segment ids of one or two rows, and the number of sequences of the whole update."""
     labels, segments = [], []
     for _ in range(rng.randint(1, 2)):
         owner = [n for n in range(1, rng.randint(2, 4)) for _ in range(rng.randint(1, 3))]
@@ -52,23 +55,24 @@ def draw_rows(rng):
 
 
 def across_borders(labels, segments, sequences):
-    """Weigh tokens as a loss does that does not look where a sequence ends."""
+    """Return the factors if the last token of a sequence predicted the first one of the next."""
     weights = []
     for row, owner in zip(labels, segments, strict=True):
-        asked = [after if after > 0 and label != -100 else 0 for after, label in zip(owner[1:], row[1:], strict=True)]
-        weights.append([1 / (sequences * asked.count(one)) if one else 0.0 for one in asked] + [0.0])
+        # of each slot but the last, the sequence whose token it predicts; 0 if it predicts none
+        targets = [
+            after if after > 0 and label != -100 else 0 for after, label in zip(owner[1:], row[1:], strict=True)
+        ]
+        weights.append([1 / (sequences * targets.count(target)) if target else 0.0 for target in targets] + [0.0])
     return weights
 
 
 def mean_of_this_micro_batch(labels, segments, sequences):
+    """Return the factors for the mean over the sequences of these rows alone."""
     weights = slot_weights(labels, segments, 1)
-    here = {
-        (row, mine)
-        for row, owner in enumerate(segments)
-        for mine, weight in zip(owner, weights[row], strict=True)
-        if weight
-    }
-    return slot_weights(labels, segments, len(here))
+    predicting = set()  # row and number of each sequence that predicts a token
+    for row, owner in enumerate(segments):
+        predicting |= {(row, sequence) for sequence, weight in zip(owner, weights[row], strict=True) if weight}
+    return slot_weights(labels, segments, len(predicting))
 
 
 check = Exercises(

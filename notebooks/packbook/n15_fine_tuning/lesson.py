@@ -8,12 +8,12 @@ from packbook.n15_fine_tuning.figures import draw_weights, weights_in_words
 from packbook.n15_fine_tuning.runs import GROUPS, LENGTHS, PARTS, WAYS
 from packbook.questions import Questions
 
-# the micro-batch of each answer, by what lies in the first
+# the micro-batch, 0 or 1, of each answer, by the answers that are in the first one
 SPLITS = {"A, E and F": PARTS, "A alone": (0, 1, 1, 1, 1, 1), "A, B and C": (0, 0, 0, 1, 1, 1)}
 
 
 class WeightsExplorer(Explorer):
-    """Six answers under the five ways; the first has any length, and any of them lies in the first micro-batch."""
+    """Show what each of six answers weighs under the five ways to add up a loss."""
 
     title = "What does each answer weigh?"
 
@@ -33,9 +33,9 @@ class WeightsExplorer(Explorer):
         fig, ax = new_figure()
         lengths = (length, *LENGTHS[1:])
         weights_by_way = draw_weights(ax, lengths, GROUPS, SPLITS[first], constant, WAYS)
-        alone = {way: float(weights[0] / weights.sum()) for way, weights in weights_by_way.items()}
+        shares_of_a = [float(weights[0] / weights.sum()) for weights in weights_by_way.values()]
         tokens = f"{length} token{'s' * (length > 1)}"
-        ax.set_title(f"A, of {tokens}, weighs {100 * min(alone.values()):.0f} to {100 * max(alone.values()):.0f} %")
+        ax.set_title(f"A, of {tokens}, weighs {100 * min(shares_of_a):.0f} to {100 * max(shares_of_a):.0f} %")
         words = f"A has {tokens}; {first} in the first micro-batch; a constant of {constant}. "
         return fig, f"{words}What A to F weigh, {weights_in_words(weights_by_way)}."
 

@@ -9,6 +9,7 @@ def group_tokens(prompt, answers):
 
 
 def draw_group(rng):
+    """Draw the tokens of a prompt, and of two to four answers."""
     return rng.randint(1, 9), [rng.randint(1, 5) for _ in range(rng.randint(2, 4))]
 
 
@@ -17,11 +18,11 @@ def seen_until(parents, slots):
     ends = [sum(slots[: node + 1]) for node in range(len(slots))]
     for node in range(len(parents) - 1, 0, -1):
         ends[parents[node]] = max(ends[parents[node]], ends[node])
-    return [end for end, own in zip(ends, slots, strict=True) for _ in range(own)]
+    return [end for end, slots_of_node in zip(ends, slots, strict=True) for _ in range(slots_of_node)]
 
 
 def draw_tree(rng):
-    """Draw nodes in the order of a walk; each node that is not a leaf has two children or three."""
+    """Draw the parents and slots of nodes in the order of a walk; a node that is no leaf has two or three children."""
     parents, slots = [], []
 
     def add(parent, levels):
@@ -50,6 +51,7 @@ def forced_tokens(parents, slots, max_length):
 
 
 def draw_rows(rng):
+    """Draw a tree, and slots of a row into which each of its sequences fits."""
     parents, slots = draw_tree(rng)
     through = list(slots)
     for node, parent in enumerate(parents[1:], 1):
@@ -58,18 +60,20 @@ def draw_rows(rng):
 
 
 def one_copy_of_what_is_below(parents, slots, max_length):
-    """Count what is below a node without its own copies: an error."""
+    """Return the tokens if what is below a node counts each of its nodes once, which is an error."""
     through, below = list(slots), [0] * len(slots)
     for node, parent in enumerate(parents[1:], 1):
         through[node] += through[parent]
     for node in range(len(slots) - 1, 0, -1):
         below[parents[node]] += slots[node] + below[node]
-    rows = [-(-own // (max_length - used)) if own else 1 for own, used in zip(below, through, strict=True)]
-    return sum(times * own for times, own in zip(rows, slots, strict=True))
+    rows = []  # that a node is in
+    for tokens_below, tokens_through in zip(below, through, strict=True):
+        rows.append(-(-tokens_below // (max_length - tokens_through)) if tokens_below else 1)
+    return sum(copies * slots_of_node for copies, slots_of_node in zip(rows, slots, strict=True))
 
 
 def rows_of_the_node_alone(parents, slots, max_length):
-    """Leave a node all slots of a row but its own: an error."""
+    """Return the tokens if a row had only the node itself above what is below it, which is an error."""
     below, total = [0] * len(slots), 0
     for node in range(len(slots) - 1, -1, -1):
         rows = max(1, -(-below[node] // max(1, max_length - slots[node])))

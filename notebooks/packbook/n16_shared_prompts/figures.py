@@ -12,43 +12,57 @@ from packbook.n16_shared_prompts.runs import branches, least_tokens, nodes_of, p
 from packlib.packing import TreeRows
 from packlib.packing.trees import ROOT, Trees
 
-PROMPT, ANSWERS, HIDDEN = "#8c8c8c", (OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[3]), "#f4f4f4"
-TWICE = OKABE_ITO[1]  # computed in a row before
+# colors of shared tokens, of the answers in turn, of pairs that are not seen, and of tokens of an earlier row
+PROMPT = "#8c8c8c"
+ANSWERS = OKABE_ITO[:4]
+HIDDEN = "#f4f4f4"
+TWICE = OKABE_ITO[1]
 
 
 @styled()
 def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """Show which words of a row each word sees."""
+    """Show which words of a row each word sees.
+
+    Args:
+        words: of each slot.
+        columns: of the row, as from `one_row`.
+    """
     fig, ax = new_figure()
-    ids, mask = branches(columns), pairs_of(columns["seen_until"])
-    draw_tree(ax, mask, ids, words)
+    answer_ids, mask = branches(columns), pairs_of(columns["seen_until"])
+    draw_tree(ax, mask, answer_ids, words)
     causal = len(words) * (len(words) + 1) // 2
     fig.suptitle(f"Every branch sees the prompt and itself: {mask.sum()} of {causal} causal pairs")
-    alt = f"Which of {len(words)} slots sees which. A gray trunk of {ids.count(-1)} shared slots is seen from all of "
-    alt += f"the {max(ids) + 1} branches, and each branch sees itself alone: "
+    alt = f"Which of {len(words)} slots sees which. A gray trunk of {answer_ids.count(-1)} shared slots is seen from "
+    alt += f"all of the {max(answer_ids) + 1} branches, and each branch sees itself alone: "
     show(fig, alt=f"{alt}{mask.sum()} pairs of {causal} that a causal mask has.", name="tree-mask")
 
 
 @styled()
 def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """Draw the words of a row at their positions."""
+    """Show the words of a row at their positions; the arguments are those of `show_mask`."""
     fig, ax = new_figure()
     draw_row(ax, words, columns)
     ax.set_title("One prompt, three ways to go on; heads have a thick edge")
-    alt = "; ".join(f"{word} at {place}" for word, place in zip(words, columns["position_ids"], strict=True))
-    show(fig, alt=f"The words of the row with their positions, heads with a thick edge: {alt}.", name="branches")
+    positions = columns["position_ids"]
+    listed = "; ".join(f"{word} at {position}" for word, position in zip(words, positions, strict=True))
+    show(fig, alt=f"The words of the row with their positions, heads with a thick edge: {listed}.", name="branches")
 
 
 @styled()
 def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
-    """Draw tokens with a prompt for each answer over those with a shared one, by its length; question and guess."""
+    """Show how many times as many tokens a prompt for each answer takes as a shared one, by the prompt's length.
+
+    Args:
+        fewer: this ratio for a prompt of 250 tokens and 8 answers, which the notebook asks for.
+        mark: draws the reader's guess, as `Questions.mark`.
+    """
     fig, ax = new_figure()
     curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
     ax.plot(250, fewer, "o", color=INK)
     mark(ax, "short_prompts", "y")
     ax.annotate(f"250 tokens, 8 answers: {fewer:.2f}", (250, fewer), (0, 14), textcoords="offset points", ha="center")
     ax.set_title("The longer the prompt beside its answers, the more sharing saves")
-    ends = "; ".join(f"{n} answers {curve[0]:.2f} and {curve[-1]:.1f}" for n, curve in curves.items())
+    ends = "; ".join(f"{answers} answers {curve[0]:.2f} and {curve[-1]:.1f}" for answers, curve in curves.items())
     alt = (
         "Tokens with a prompt for each answer divided by those with a shared prompt, for answers of 3,000 tokens and "
     )
@@ -58,28 +72,39 @@ def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
 
 @styled()
 def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_length: int) -> None:
-    """Draw a chat as an icicle, and below it its rows for ways to cut, with what is computed twice and the bound."""
+    """Show a chat as an icicle, and below it its rows for several ways to cut, with the proven minimum.
+
+    Args:
+        trees: of the chat; a sequence is a turn with its history.
+        ways: by name, the turns of each row.
+        max_length: slots in a row.
+    """
     fig, (top, below) = new_figure(2, 1, sharex=True, height_ratios=(5, 4))
     draw_icicle(top, trees)
-    once, least = int(trees.slots.sum()), least_tokens(trees, max_length)
+    tokens_of_tree, least = int(trees.slots.sum()), least_tokens(trees, max_length)
     tokens_by_way = draw_cuts(below, trees, ways, least)
-    twice = {way: total - once for way, total in tokens_by_way.items()}
-    best = min(twice, key=twice.__getitem__)
-    flat = int(trees.lengths.sum())
-    share = percent(tokens_by_way[best] / flat, 0)
+    twice = {way: tokens - tokens_of_tree for way, tokens in tokens_by_way.items()}
+    best = min(twice, key=lambda way: twice[way])
+    tokens_unshared = int(trees.lengths.sum())
+    share = percent(tokens_by_way[best] / tokens_unshared, 0)
     fig.suptitle(f"Sharing leaves {share} of the tokens of these {len(trees.lengths)} turns")
     rows_in_words = "; ".join(
         f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items()
     )
     alt = f"A chat of {len(trees.lengths)} turns as an icicle: the history goes on below, and a turn hangs at each of "
-    alt += f"its pieces. The turns take {flat:,} tokens unshared, and {once:,} as a tree. Rows of {max_length:,}: "
-    alt += f"{rows_in_words}. The proven minimum is {least:,} tokens."
+    alt += f"its pieces. The turns take {tokens_unshared:,} tokens unshared, and {tokens_of_tree:,} as a tree. "
+    alt += f"Rows of {max_length:,}: {rows_in_words}. The proven minimum is {least:,} tokens."
     show(fig, alt=alt, name="chat")
 
 
 @styled()
 def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
-    """Draw a bar for each way to lay groups into rows, and the bound."""
+    """Show the rows of each way to lay groups into rows, and the bound.
+
+    Args:
+        counted: rows by way.
+        rows: of the last way, which has the bound.
+    """
     fig, ax = new_figure()
     draw_ways(ax, counted, rows.lower_bound)
     above = percent(len(rows) / rows.lower_bound - 1)
@@ -88,29 +113,35 @@ def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
         fig.suptitle(f"Groups split where it pays take {least} rows")
     else:
         fig.suptitle(f"Groups split where it pays take {above} more rows than {least}")
-    alt = "; ".join(f"{way} {number}" for way, number in counted.items())
-    show(fig, alt=f"Rows of {rows.max_length:,} slots: {alt}; at least {rows.lower_bound}.", name="rows")
+    listed = "; ".join(f"{way} {number}" for way, number in counted.items())
+    show(fig, alt=f"Rows of {rows.max_length:,} slots: {listed}; at least {rows.lower_bound}.", name="rows")
 
 
 def draw_icicle(ax: Axes, trees: Trees) -> None:
-    """Draw each node over the slots of the row that see it: its own slots dark, those of what is below it pale."""
-    begins = np.cumsum(trees.slots) - trees.slots
-    is_leaf = np.ones(len(begins), bool)
+    """Draw each node of one tree over the slots that see it: its own slots dark, those of its descendants pale.
+
+    Nodes are in the order of a walk, parents before children, and each level of the tree has a line.
+    """
+    num_nodes = len(trees.slots)
+    starts = np.cumsum(trees.slots) - trees.slots  # first slot of each node
+    is_leaf = np.ones(num_nodes, bool)
     is_leaf[trees.parents[1:]] = False
-    depth, ends = np.zeros(len(begins), int), begins + trees.slots
-    for node in range(1, len(begins)):
+    depth = np.zeros(num_nodes, int)
+    for node in range(1, num_nodes):
         depth[node] = depth[trees.parents[node]] + 1
-    for node in range(len(begins) - 1, 0, -1):
-        ends[trees.parents[node]] = max(ends[trees.parents[node]], ends[node])
-    for node, (begin, end, level) in enumerate(zip(begins, ends, depth, strict=True)):
+    ends = starts + trees.slots  # of each node with its descendants
+    for node in range(num_nodes - 1, 0, -1):
+        parent = trees.parents[node]
+        ends[parent] = max(ends[parent], ends[node])
+    for node, (start, end, level) in enumerate(zip(starts, ends, depth, strict=True)):
         if not is_leaf[node]:
-            ax.barh(level, end - begin, 0.9, left=begin, color=HIDDEN, edgecolor="white", linewidth=0.5)
+            ax.barh(level, end - start, 0.9, left=start, color=HIDDEN, edgecolor="white", linewidth=0.5)
         color = OKABE_ITO[0] if is_leaf[node] else PROMPT
-        ax.barh(level, trees.slots[node], 0.9, left=begin, color=color, edgecolor="white", linewidth=0.5)
+        ax.barh(level, trees.slots[node], 0.9, left=start, color=color, edgecolor="white", linewidth=0.5)
     for turn, leaf in enumerate(trees.leaves.tolist()):
         if trees.slots[leaf] < 0.03 * trees.slots.sum():  # no room for a number
             continue
-        middle = begins[leaf] + trees.slots[leaf] / 2
+        middle = starts[leaf] + trees.slots[leaf] / 2
         ax.text(middle, depth[leaf], str(turn + 1), ha="center", va="center", color="white", fontsize=10)
     ax.set(ylim=(depth.max() + 0.6, -0.6), yticks=[])
     ax.set_ylabel("depth", fontsize=12)
@@ -119,23 +150,33 @@ def draw_icicle(ax: Axes, trees: Trees) -> None:
 
 
 def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], least: int) -> dict[str, int]:
-    """Return the rows of each way, one behind the other, and their tokens together."""
+    """Draw a line for each way, with its rows one behind the other; what an earlier row has, too, is hatched.
+
+    Args:
+        ways: by name, the sequences of each row.
+        least: proven minimum of tokens in all rows.
+
+    Returns:
+        The tokens of all rows of each way.
+    """
     is_leaf = np.ones(len(trees.parents), bool)
     is_leaf[trees.parents[trees.parents != ROOT]] = False
     tokens_by_way = {}
-    for at, (way, rows) in enumerate(ways.items()):
-        nodes_in_row, begin = set[int](), 0
+    for line, (way, rows) in enumerate(ways.items()):
+        drawn_nodes: set[int] = set()
+        tokens = 0  # drawn so far
         for number, row in enumerate(rows):
             for node in sorted(nodes_of(trees, row)):
                 look = {"color": OKABE_ITO[0] if is_leaf[node] else PROMPT}
-                if node in nodes_in_row:
+                if node in drawn_nodes:
                     look = {"color": TWICE, "hatch": "///"}
-                ax.barh(at, trees.slots[node], 0.62, left=begin, edgecolor="white", linewidth=0.3, **look)
-                begin += int(trees.slots[node])
-                nodes_in_row.add(node)
-            if number < len(rows) - 1:
-                ax.vlines(begin, at - 0.42, at + 0.42, color=INK, linewidth=2)
-        tokens_by_way[way] = begin
+                ax.barh(line, trees.slots[node], 0.62, left=tokens, edgecolor="white", linewidth=0.3, **look)
+                tokens += int(trees.slots[node])
+                drawn_nodes.add(node)
+            is_last = number == len(rows) - 1
+            if not is_last:
+                ax.vlines(tokens, line - 0.42, line + 0.42, color=INK, linewidth=2)
+        tokens_by_way[way] = tokens
     ax.axvline(least, color=INK, linestyle="--", linewidth=1.5)
     ax.text(least, -0.75, f"proven minimum {least:,} ", ha="right", va="center", fontsize=11)
     ax.set_yticks(range(len(ways)), list(ways), fontsize=11)
@@ -170,9 +211,9 @@ def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequ
     for query, key in np.argwhere(mask):
         picture[query, key] = to_rgb(color_of(answer_ids[key]))
     ax.imshow(picture)
-    for at in np.flatnonzero(np.diff(answer_ids)) + 0.5:
-        ax.axhline(at, color=INK, linestyle="-", linewidth=1)
-        ax.axvline(at, color=INK, linestyle="-", linewidth=1)
+    for border in np.flatnonzero(np.diff(answer_ids)) + 0.5:
+        ax.axhline(border, color=INK, linestyle="-", linewidth=1)
+        ax.axvline(border, color=INK, linestyle="-", linewidth=1)
     ax.tick_params(length=0)
     if words is None:
         ax.set(xticks=[], yticks=[], xlabel="sees", ylabel="slot")
@@ -188,13 +229,14 @@ def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequ
 
 def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
     """Draw the words of the row from left to right, with their positions; a head has a thick edge."""
-    ids, positions = branches(columns), columns["position_ids"]
-    for at, (word, answer, position) in enumerate(zip(words, ids, positions, strict=True)):
-        head = answer >= 0 and (at == 0 or ids[at - 1] != answer)
-        edge = {"ec": INK, "lw": 2.5, "zorder": 2} if head else {"ec": "white", "lw": 1}
-        ax.barh(-answer, 1, left=position, color=color_of(answer), **edge)
-        look = {"color": "white", "fontsize": 11, "fontweight": "bold"}  # in a dark theme all ink is turned over
-        ax.text(position + 0.5, -answer, word, ha="center", va="center", **look)
+    answer_ids, positions = branches(columns), columns["position_ids"]
+    for slot, (word, answer, position) in enumerate(zip(words, answer_ids, positions, strict=True)):
+        is_head = answer >= 0 and (slot == 0 or answer_ids[slot - 1] != answer)  # the first slot of its answer
+        edge = {"ec": INK, "lw": 2.5, "zorder": 2} if is_head else {"ec": "white", "lw": 1}
+        line = -answer  # answers stand one below another, and shared tokens (-1) above them
+        ax.barh(line, 1, left=position, color=color_of(answer), **edge)
+        look = {"color": "white", "fontsize": 11, "fontweight": "bold"}  # white, since a dark theme inverts dark ink
+        ax.text(position + 0.5, line, word, ha="center", va="center", **look)
     ax.set(xlabel="position", yticks=[], xlim=(0, max(positions) + 1))
     ax.set_xticks(np.arange(max(positions) + 1) + 0.5, range(max(positions) + 1))
     ax.spines["left"].set_visible(False)
@@ -202,28 +244,37 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
 
 
 def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) -> dict[int, np.ndarray]:
-    """Draw tokens of unshared groups over those of shared ones, by the prompt's length; a line for each number."""
-    prompts = np.geomspace(16, top, 60)
-    curves = {n: np.array([tokens_ratio(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
-    lines = {}
-    for color, (n, curve) in zip(ANSWERS, curves.items(), strict=False):
-        line = ax.plot(prompts, curve, color=color, marker="")[0]
-        lines[line] = f"{n} answers"
+    """Draw the tokens of unshared groups, divided by those of shared ones, by the prompt's length.
+
+    Args:
+        answer_tokens: tokens of an answer.
+        counts: numbers of answers, with a line for each.
+        top: tokens of the longest prompt.
+
+    Returns:
+        The ratios by number of answers.
+    """
+    prompts = np.geomspace(16, top, 60)  # tokens
+    curves, label_by_line = {}, {}
+    for color, answers in zip(ANSWERS, counts, strict=False):
+        curves[answers] = np.array([tokens_ratio(prompt, answer_tokens, answers) for prompt in prompts])
+        (line,) = ax.plot(prompts, curves[answers], color=color, marker="")
+        label_by_line[line] = f"{answers} answers"
     ax.set_xscale("log", base=2)
     ticks = [2**k for k in range(4, int(np.log2(top)) + 1, 2)]
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
     ax.set(xlabel="tokens of the prompt", ylabel="tokens, unshared ÷ shared", ylim=(0, None))
-    label_ends(lines)
+    label_ends(label_by_line)
     return curves
 
 
 def draw_ways(ax: Axes, counted: Mapping[str, int], bound: int) -> None:
     """Draw a bar for each way to lay groups into rows, and a line at the proven minimum."""
     colors = (PROMPT, OKABE_ITO[1], OKABE_ITO[0])
-    for at, rows in enumerate(counted.values()):
-        ax.barh(at, rows, height=0.6, color=colors[at])
-        ax.text(rows + 0.01 * max(counted.values()), at, f"{rows:,}", va="center")
+    for line, (rows, color) in enumerate(zip(counted.values(), colors, strict=True)):
+        ax.barh(line, rows, height=0.6, color=color)
+        ax.text(rows + 0.01 * max(counted.values()), line, f"{rows:,}", va="center")
     ax.axvline(bound, color=INK, linestyle="-", linewidth=1.5)
     ax.text(bound, -0.62, f" at least {bound:,}", ha="left", va="center", fontsize=11)
     ax.set_yticks(range(len(counted)), list(counted))

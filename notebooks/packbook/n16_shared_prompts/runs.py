@@ -1,4 +1,7 @@
-"""What notebook 16 computes: chats and groups that are drawn, ways to cut them, and a small model on a row of one."""
+"""What notebook 16 computes: random chats and groups, ways to cut them into rows, and a small model on one row.
+
+A group is a prompt with several answers. `Trees` has the nodes of sequences that share beginnings.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,21 +15,21 @@ from packlib.packing.search.tree_bound import forced_copies
 from packlib.packing.trees import Trees
 from packlib.tools.rows import TreeBatch, lay_trees
 
-SPREAD = 0.6  # of the logarithm of lengths
+SPREAD = 0.6  # standard deviation of the logarithm of lengths
 THINK = 1  # the token that begins reasoning
 SYSTEM, QUESTION, REASONING, ANSWER = 2000, 400, 700, 500  # median tokens of the parts of a chat
 
 
 def outline(node: tuple, depth: int = 0) -> None:
-    """Print a node, its tokens and the nodes below, each deeper one further to the right."""
-    tokens, below = node
+    """Print the tokens of a node, a pair (tokens, children), and below it those of its children, indented."""
+    tokens, children = node
     print("    " * depth + " ".join(tokens))
-    for one in below:
-        outline(one, depth + 1)
+    for child in children:
+        outline(child, depth + 1)
 
 
 def as_numbers(paths: Sequence[Sequence[str]]) -> tuple[list[list[int]], list[str]]:
-    """Return the words as tokens: the sequences as numbers, and the word of each number."""
+    """Turn sequences of words into sequences of numbers; return them and the word of each number."""
     names = list(dict.fromkeys(word for path in paths for word in path))
     return [[names.index(word) for word in path] for path in paths], names
 
@@ -41,35 +44,50 @@ def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]
 
 
 def pairs_of(seen_until: Sequence[int]) -> np.ndarray:
-    """Return which slots of a row each slot sees; bool, shape (slots, slots)."""
+    """Return which slots (columns) each slot (row) of a row sees; bool, shape (slots, slots).
+
+    Args:
+        seen_until: of each slot, the first later slot that does not see it.
+    """
     slots, until = np.arange(len(seen_until)), np.array(seen_until)
     return (slots <= slots[:, None]) & (slots[:, None] < until)
 
 
 def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
-    """Return each slot's number of its answer, -1 for shared tokens."""
-    until, last = columns["seen_until"], columns["last_slots"]
-    seen_by = [[at for at, end in enumerate(last) if slot <= end < until[slot]] for slot in range(len(until))]
-    return [-1 if len(answers) > 1 else answers[0] for answers in seen_by]
+    """Return the number of the answer that each slot belongs to; -1 for shared tokens."""
+    seen_until, last_slots = columns["seen_until"], columns["last_slots"]  # of each slot, of each answer
+    answer_ids = []
+    for slot, until in enumerate(seen_until):
+        answers = [answer for answer, last in enumerate(last_slots) if slot <= last < until]  # those that see the slot
+        answer_ids.append(-1 if len(answers) > 1 else answers[0])
+    return answer_ids
 
 
 # A chat
 
 
 def drawn_chat(turns: int, seed: int) -> tuple[list[int], list[tuple[list[int], list[int], list[int]]]]:
-    """Draw the tokens of a system prompt, and of each turn's question, reasoning and answer; log-normal lengths."""
+    """Draw the tokens of a chat, in parts of log-normal lengths.
+
+    Returns:
+        The system prompt, and for each turn its question, its reasoning and its answer.
+    """
     rng = np.random.default_rng([seed, 16])
 
-    def tokens(median: int, *begin: int) -> list[int]:
-        number = max(8, int(rng.lognormal(np.log(median), SPREAD / 2)))
-        return [*begin, *rng.integers(100, 50_000, number - len(begin)).tolist()]
+    def draw_part(median: int, *first_tokens: int) -> list[int]:
+        length = max(8, int(rng.lognormal(np.log(median), SPREAD / 2)))
+        return [*first_tokens, *rng.integers(100, 50_000, length - len(first_tokens)).tolist()]
 
-    system = tokens(SYSTEM)
-    return system, [(tokens(QUESTION), tokens(REASONING, THINK), tokens(ANSWER)) for _ in range(turns)]
+    system = draw_part(SYSTEM)
+    return system, [(draw_part(QUESTION), draw_part(REASONING, THINK), draw_part(ANSWER)) for _ in range(turns)]
 
 
 def in_this_order(trees: Trees, order: Sequence[int], max_length: int) -> list[list[int]]:
-    """Fill a row with sequences in an order until the next does not fit, and then the next row."""
+    """Fill a row with sequences in an order until the next one does not fit, and then the next row.
+
+    Returns:
+        The sequences of each row.
+    """
     rows: list[list[int]] = [[]]
     for sequence in order:
         if tokens_of(trees, [*rows[-1], sequence]) > max_length:
@@ -84,19 +102,20 @@ def nodes_of(trees: Trees, row: Sequence[int]) -> set[int]:
 
 
 def tokens_of(trees: Trees, row: Sequence[int]) -> int:
-    """Return the tokens of a row with these sequences."""
+    """Return how many tokens a row with these sequences has; what they share counts once."""
     return int(trees.slots[list(nodes_of(trees, row))].sum())
 
 
 def computed_twice(trees: Trees, rows: Sequence[Sequence[int]]) -> int:
-    """Return the tokens in all rows that another row holds already."""
+    """Return how many tokens of all rows are in an earlier row, too."""
     return sum(tokens_of(trees, row) for row in rows) - int(trees.slots.sum())
 
 
 def saved(trees: Trees) -> tuple[int, int]:
-    """Return the tokens that sharing saves: by what all sequences begin with, and by what some of them share."""
-    by_all = (len(trees.lengths) - 1) * int(trees.slots[0])
-    return by_all, int(trees.lengths.sum() - trees.slots.sum()) - by_all
+    """Return how many tokens sharing saves: because of what all sequences begin with, and of what only some share."""
+    saved_by_all = (len(trees.lengths) - 1) * int(trees.slots[0])
+    saved_in_total = int(trees.lengths.sum() - trees.slots.sum())
+    return saved_by_all, saved_in_total - saved_by_all
 
 
 def least_tokens(trees: Trees, max_length: int) -> int:
@@ -105,14 +124,14 @@ def least_tokens(trees: Trees, max_length: int) -> int:
 
 
 def turns_in_words(row: Sequence[int]) -> str:
-    """Return the turns of a row, neighbors in short: 1 to 3, 5."""
-    parts: list[list[int]] = []
-    for turn in sorted(at + 1 for at in row):
-        if parts and parts[-1][-1] == turn - 1:
-            parts[-1].append(turn)
+    """Return the turns of a row, counted from 1, with consecutive ones in short: "1 to 3, 5"."""
+    runs: list[list[int]] = []  # of consecutive turns
+    for turn in sorted(sequence + 1 for sequence in row):
+        if runs and runs[-1][-1] == turn - 1:
+            runs[-1].append(turn)
         else:
-            parts.append([turn])
-    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)
+            runs.append([turn])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 # Groups
@@ -121,33 +140,56 @@ def turns_in_words(row: Sequence[int]) -> str:
 def drawn(
     prompt: float, answer: float, answers: int, max_length: int, groups: int, seed: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return log-normal lengths of prompts and of the answers to each; medians are given.
+    """Draw the lengths of prompts and of the answers to each; they are log-normal.
 
-    A prompt takes three quarters of a row at most, and an answer what its prompt leaves.
+    A prompt has at most three quarters of a row, and an answer fits into a row with its prompt.
+
+    Args:
+        prompt: median tokens of a prompt.
+        answer: median tokens of an answer.
+        answers: to each prompt.
     """
     rng = np.random.default_rng(seed)
     prompts = rng.lognormal(np.log(prompt), SPREAD, groups).clip(1, 3 * max_length // 4).astype(int)
-    lengths = [rng.lognormal(np.log(answer), SPREAD, answers).clip(1, max_length - one).astype(int) for one in prompts]
+    lengths = []
+    for prompt_length in prompts:
+        drawn_lengths = rng.lognormal(np.log(answer), SPREAD, answers)
+        lengths.append(drawn_lengths.clip(1, max_length - prompt_length).astype(int))
     return prompts, lengths
 
 
 def tokens_ratio(prompt: float, answer: float, answers: int) -> float:
-    """Return the tokens of answers with a prompt each, divided by those of a group that holds the prompt once."""
-    return answers * (prompt + answer) / (prompt - 1 + answers * (answer + 1))
+    """Return the tokens of answers with a prompt each, divided by those of a group that has the prompt once.
+
+    The last token of the prompt is not shared: it is repeated as the head of each answer.
+    """
+    tokens_unshared = answers * (prompt + answer)
+    tokens_shared = prompt - 1 + answers * (answer + 1)
+    return tokens_unshared / tokens_shared
 
 
 def rows_in_three_ways(
     prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int
 ) -> tuple[dict[str, int], TreeRows]:
-    """Count the rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
-    alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
-    pieces = []  # whole groups; one that is longer than a row is cut by best fit, with the prompt in each piece
-    for prompt, own in zip(prompts.tolist(), answers, strict=True):
-        room = max_length - (prompt - 1)
-        pieces += (prompt - 1 + plan(own + 1, room, "lpfhp").assign(own + 1).lengths_used).tolist()
+    """Pack groups with a prompt for each answer, as whole groups, and as groups that may be split.
+
+    Args:
+        prompts: tokens of each prompt.
+        answers: for each prompt, the tokens of its answers.
+
+    Returns:
+        The number of rows by way, and the rows of groups that may be split.
+    """
+    unshared = np.concatenate([prompt + lengths for prompt, lengths in zip(prompts, answers, strict=True)])
+    pieces = []  # tokens of whole groups; one longer than a row is cut by best fit, with the prompt in each piece
+    for prompt, lengths in zip(prompts.tolist(), answers, strict=True):
+        shared = prompt - 1  # its last token is the head of each answer
+        branch_lengths = lengths + 1
+        packs = plan(branch_lengths, max_length - shared, "lpfhp").assign(branch_lengths)
+        pieces += (shared + packs.lengths_used).tolist()
     rows = pack_tree_lengths(group_trees(prompts, answers), max_length)
     counted = {
-        "a prompt for each answer": plan(alone, max_length, "lpfhp").num_packs,
+        "a prompt for each answer": plan(unshared, max_length, "lpfhp").num_packs,
         "whole groups": plan(pieces, max_length, "lpfhp").num_packs,
         "split where it pays": len(rows),
     }
@@ -155,28 +197,32 @@ def rows_in_three_ways(
 
 
 def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
-    """Return, by family of recorded trees, rows above the bound: of `pack_trees`, mean and worst, and of others."""
+    """Compare `pack_trees` with other ways to pack trees, with a line for each family of recorded trees.
 
-    def mean_above(own: Sequence[Mapping], peer: str) -> float:
-        """Read how far a peer's rows are above the bound: its cell has them in brackets, or is empty."""
-        return float(np.mean([int(row[peer].split()[0]) / row["at least"] - 1 for row in own if row[peer]]))
+    Returns:
+        The family, and rows above the bound in percent: of `pack_trees`, mean and worst, and of each other way, mean.
+    """
 
-    peers = ("nothing shared", "one level", "first fit of sequences", "whole trees first")
-    rows = []
-    for family in dict.fromkeys(row["family"] for row in recorded):
-        own = [row for row in recorded if row["family"] == family]
-        above = [row["pack_trees"] / row["at least"] - 1 for row in own]
-        others = [mean_above(own, peer) for peer in peers]
-        rows.append((family, *(f"{100 * share:.1f} %" for share in (np.mean(above), max(above), *others))))
-    return rows
+    def mean_above(trees: Sequence[Mapping], way: str) -> float:
+        """Return how far a way's rows are above the bound; a cell begins with its rows, or is empty."""
+        return float(np.mean([int(tree[way].split()[0]) / tree["at least"] - 1 for tree in trees if tree[way]]))
+
+    other_ways = ("nothing shared", "one level", "first fit of sequences", "whole trees first")
+    lines = []
+    for family in dict.fromkeys(tree["family"] for tree in recorded):
+        trees = [tree for tree in recorded if tree["family"] == family]
+        above = [tree["pack_trees"] / tree["at least"] - 1 for tree in trees]
+        shares = (np.mean(above), max(above), *(mean_above(trees, way) for way in other_ways))
+        lines.append((family, *(f"{100 * share:.1f} %" for share in shares)))
+    return lines
 
 
 # A small model
 
 
 def small_model(seed: int) -> nn.Module:
-    """Return a decoder of transformers with random weights, in double precision."""
-    from transformers import GPT2Config, GPT2LMHeadModel  # it computes nothing in float32 but its own loss
+    """Return a small GPT-2 with random weights, in float64."""
+    from transformers import GPT2Config, GPT2LMHeadModel  # only its own loss, which is not used here, is in float32
 
     torch.manual_seed(seed)
     sizes = {"vocab_size": 64, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
@@ -186,33 +232,44 @@ def small_model(seed: int) -> nn.Module:
 
 
 def small_group(seed: int, prompt: int, answers: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return random tokens for a prompt with answers, as sequences and their labels: none on the prompt.
+    """Return random tokens for a prompt with answers, as sequences and their labels; the prompt has no labels.
 
-    Each answer begins with a token of its own, so that a tree shares the prompt and no more.
+    Each answer begins with another token, so that the sequences share the prompt and no more.
+
+    Args:
+        prompt: its tokens.
+        answers: tokens of each answer.
     """
     rng = np.random.default_rng(seed)
-    shared, *own = (rng.integers(1, 64, number).tolist() for number in (prompt, *answers))
-    firsts = rng.choice(np.arange(1, 64), len(answers), replace=False).tolist()
-    own = [[first, *others[1:]] for first, others in zip(firsts, own, strict=True)]
-    return [shared + one for one in own], [[IGNORED] * prompt + one for one in own]
+    prompt_tokens, *answer_tokens = (rng.integers(1, 64, length).tolist() for length in (prompt, *answers))
+    first_tokens = rng.choice(np.arange(1, 64), len(answers), replace=False).tolist()
+    answer_tokens = [[first, *tokens[1:]] for first, tokens in zip(first_tokens, answer_tokens, strict=True)]
+    sequences = [prompt_tokens + tokens for tokens in answer_tokens]
+    labels = [[IGNORED] * prompt + tokens for tokens in answer_tokens]
+    return sequences, labels
 
 
 def alone(model: nn.Module, sequences: Sequence[list[int]], labels: Sequence[list[int]]) -> Tensor:
     """Return the losses of the tokens with labels, each sequence in a row of its own; shape (labels,)."""
     losses_of_answers = []
-    for tokens, own in zip(sequences, labels, strict=True):
-        scores = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, :-1]
-        losses = nn.functional.cross_entropy(scores, torch.tensor(own[1:]), ignore_index=IGNORED, reduction="none")
-        losses_of_answers.append(losses[torch.tensor(own[1:]) != IGNORED])
+    for tokens, labels_of_tokens in zip(sequences, labels, strict=True):
+        logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, :-1]
+        targets = torch.tensor(labels_of_tokens[1:])
+        losses = nn.functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+        losses_of_answers.append(losses[targets != IGNORED])
     return torch.cat(losses_of_answers)
 
 
 def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor | None) -> Tensor:
-    """Return the losses of the labels in the shared row, with other inputs if some are given; shape (labels,)."""
+    """Return the losses of the tokens with labels in the shared row; shape (labels,).
+
+    Args:
+        changes: inputs of the model in place of the batch's.
+    """
     logits = model(**batch.inputs | changes).logits
     return batch.losses(logits)[batch.labels != IGNORED]
 
 
 def gradients(model: nn.Module, loss: Tensor) -> Tensor:
-    """Return all gradients of a loss, end to end."""
+    """Return the gradient of a loss by all parameters, as one flat tensor."""
     return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, [*model.parameters()])])

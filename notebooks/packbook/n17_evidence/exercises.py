@@ -10,25 +10,28 @@ from packbook.exercises import Exercise, Exercises
 
 def paired_interval(first, second, t):
     """Return the lowest and highest mean difference of `first` less `second`; `t` is Student's factor."""
-    d = [one - other for one, other in zip(first, second, strict=True)]
+    d = [a - b for a, b in zip(first, second, strict=True)]
     n, mean = len(d), sum(d) / len(d)
     s = (sum((x - mean) ** 2 for x in d) / (n - 1)) ** 0.5
     return mean - t * s / n**0.5, mean + t * s / n**0.5
 
 
 def draw_arms(rng):
+    """Draw the losses of two arms with two to five seeds, and a factor of Student."""
     seeds = rng.randint(2, 5)
     first, second = ([round(rng.uniform(1, 3), 2) for _ in range(seeds)] for _ in range(2))
     return first, second, rng.choice([12.706, 4.303, 3.182, 2.776])
 
 
 def not_in_pairs(first, second, t):
+    """Return the interval from the deviation of each arm."""
     half = t * ((np.var(first, ddof=1) + np.var(second, ddof=1)) / len(first)) ** 0.5
     mean = np.mean(first) - np.mean(second)
     return float(mean - half), float(mean + half)
 
 
 def with_n_below(first, second, t):
+    """Return the interval from the deviation with n in the denominator."""
     d = np.subtract(first, second)
     half = t * d.std() / len(d) ** 0.5
     return float(d.mean() - half), float(d.mean() + half)
@@ -41,20 +44,22 @@ def sign_flip_p(differences):
         abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
-    return sum(one >= observed - 1e-12 for one in flipped) / len(flipped)
+    return sum(distance >= observed - 1e-12 for distance in flipped) / len(flipped)
 
 
 def draw_differences(rng):
+    """Draw up to six differences, of which none is 0."""
     return ([rng.choice([-3, -2, -1, 1, 2, 3, 4]) / 2 for _ in range(rng.randint(1, 6))],)
 
 
 def one_tail(differences):
+    """Return the share of all ways to flip signs whose sum is at least the observed sum."""
     observed = sum(differences)
     flipped = [
         sum(sign * d for sign, d in zip(signs, differences, strict=True))
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
-    return sum(one >= observed - 1e-12 for one in flipped) / len(flipped)
+    return sum(total >= observed - 1e-12 for total in flipped) / len(flipped)
 
 
 def choose_seeds(deviation, wanted, arms, most):
@@ -67,6 +72,7 @@ def choose_seeds(deviation, wanted, arms, most):
 
 
 def draw_plan(rng):
+    """Draw a deviation, a half width, the number of arms, and the most seeds."""
     return 0.1, rng.choice([0.02, 0.05, 0.1, 0.2]), rng.randint(1, 8), rng.choice([5, 20, 100])
 
 

@@ -16,7 +16,13 @@ from packbook.shared.recorded_runs import Interval, interval
 
 
 class ExperimentExplorer(Explorer):
-    """Forty experiments with as many seeds: how many of them see a difference that is there?"""
+    """Show the intervals of forty simulated experiments, and how many of them find a true difference.
+
+    Args:
+        confidence: of the intervals.
+        seed: of the simulation.
+        own: differences of the reader's own, one for each seed.
+    """
 
     title = "What would an experiment like this tell?"
 
@@ -32,14 +38,19 @@ class ExperimentExplorer(Explorer):
         }
 
     def data(self):
-        """Return, by seeds, the share that excludes 0 for each difference, forty experiments without one, and yours."""
+        """Return, by number of seeds, forty experiments without a difference, and which share finds each difference.
+
+        A difference of d only shifts the means by d. Of the reader's `own` differences the interval is returned.
+        """
         seeds, effect = (self.widgets[name] for name in ("seeds", "effect"))
         differences = np.arange(effect.min, effect.max + 1, effect.step) / 100
         experiments = {}
         for number in range(seeds.min, seeds.max + 1):
-            drawn, halves = self._experiments(0, number)
-            share = [runs.found_share(one, number, self.confidence, seed=self.seed) for one in differences]
-            experiments[number] = {"share": share, "means": drawn.mean(1).tolist(), "halves": halves.tolist()}
+            means, halves = self._experiments(0, number)
+            shares = [
+                runs.found_share(difference, number, self.confidence, seed=self.seed) for difference in differences
+            ]
+            experiments[number] = {"share": shares, "means": means.tolist(), "halves": halves.tolist()}
         own = interval(self.own, self.confidence)
         listed = {"mean": own.mean, "half": own.half if np.isfinite(own.half) else None, "verdict": own.verdict}
         return {
@@ -50,8 +61,14 @@ class ExperimentExplorer(Explorer):
         }
 
     def _experiments(self, effect: int, seeds: int) -> tuple[np.ndarray, np.ndarray]:
-        drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
-        return drawn, drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
+        """Simulate forty experiments; return the mean and half of the interval's width of each, shape (40,).
+
+        Args:
+            effect: the true difference, in percent of a deviation.
+        """
+        differences = runs.simulated(effect / 100, seeds, 40, self.seed)  # (40, seeds)
+        deviations = differences.std(1, ddof=1)
+        return differences.mean(1), deviations * runs.half_widths(np.array(seeds), self.confidence)
 
     @styled()
     def draw(self, mine, seeds, effect) -> tuple[Figure, str]:
@@ -61,13 +78,14 @@ class ExperimentExplorer(Explorer):
             own_interval = interval(self.own, self.confidence)
             draw_intervals(ax, {"your own": own_interval})
             ax.set_xlim(-_room(own_interval), _room(own_interval))
-            again = f"{seeds} pairs with a true difference of {effect / 100:g} s: {percent(share, 0)} would exclude 0"
-            ax.set_xlabel(f"difference\n{again}")
+            simulated = f"{seeds} pairs with a true difference of {effect / 100:g} s"
+            prediction = f"{simulated}: {percent(share, 0)} would exclude 0"
+            ax.set_xlabel(f"difference\n{prediction}")
             ax.set_title(own_interval.verdict.capitalize())
             verdict = f"The interval of your own differences is {own_interval}: {own_interval.verdict}."
-            return fig, f"{verdict} Of experiments of {again}."
-        drawn, halves = self._experiments(effect, seeds)
-        draw_experiments(ax, drawn.mean(1), halves)
+            return fig, f"{verdict} Of experiments of {prediction}."
+        means, halves = self._experiments(effect, seeds)
+        draw_experiments(ax, means, halves)
         # the same for all settings, so that one sees intervals shrink; those of two seeds go beyond
         ax.set(xlim=(-1, 40), ylim=(-4, 7))
         title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
@@ -79,8 +97,9 @@ class ExperimentExplorer(Explorer):
 
 
 def _room(found: Interval) -> float:
-    """Return the extent of an axis that holds an interval and 0."""
-    return 1.2 * (abs(found.mean) + (found.half if np.isfinite(found.half) else 0)) or 1.0
+    """Return how far an axis must reach to both sides of 0 to hold an interval."""
+    half = found.half if np.isfinite(found.half) else 0
+    return 1.2 * (abs(found.mean) + half) or 1.0
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -17,11 +17,13 @@ def cut_by_tokens(lengths, budget):
 
 
 def draw_lengths(rng):
+    """Draw up to nine lengths, and a budget that none of them exceeds."""
     budget = rng.randint(5, 20)
     return [rng.randint(1, budget) for _ in range(rng.randint(1, 9))], budget
 
 
 def cut_by_slots(lengths, budget):
+    """Cut lengths, in order, into lists whose number times their longest is at most the budget."""
     batches = []
     for length in lengths:
         if not batches or max(*batches[-1], length) * (len(batches[-1]) + 1) > budget:
@@ -37,6 +39,7 @@ def update_rates(sizes, ranks, accumulation, reference, rate):
 
 
 def draw_sizes(rng):
+    """Draw the samples of all micro-batches of one to three updates, ranks, accumulation, reference and rate."""
     ranks, accumulation = rng.randint(1, 3), rng.randint(1, 3)
     sizes = [rng.randint(1, 9) for _ in range(ranks * accumulation * rng.randint(1, 3))]
     return sizes, ranks, accumulation, rng.choice([4, 8, 16]), rng.choice([0.001, 0.5])
@@ -44,30 +47,34 @@ def draw_sizes(rng):
 
 def row_for(rooms, sample):
     """Return the position of the row with room for both that points most along the sample; -1 if no row has room."""
-    best, found = -1.0, -1
+    best, best_row = -1.0, -1
     for row, (tokens, patches) in enumerate(rooms):
         along = tokens * sample[0] + patches * sample[1]
         if tokens >= sample[0] and patches >= sample[1] and along > best:
-            best, found = along, row
-    return found
+            best, best_row = along, row
+    return best_row
 
 
 def draw_rooms(rng):
+    """Draw the room of up to five rows in tokens and patches, and the tokens and patches of a sample."""
     rooms = [[rng.randint(0, 12), rng.randint(0, 12)] for _ in range(rng.randint(1, 5))]
     return rooms, [rng.randint(1, 8), rng.randint(0, 8)]
 
 
 def first_row_with_room(rooms, sample):
+    """Return the first row with room for both."""
     fitting = [row for row, room in enumerate(rooms) if room[0] >= sample[0] and room[1] >= sample[1]]
     return fitting[0] if fitting else -1
 
 
 def row_with_most_room(rooms, sample):
+    """Return the row with room for both that has the most tokens and patches together."""
     fitting = [row for row, room in enumerate(rooms) if room[0] >= sample[0] and room[1] >= sample[1]]
     return max(fitting, key=lambda row: sum(rooms[row]), default=-1)
 
 
 def row_by_tokens_alone(rooms, sample):
+    """Return the row with room for the tokens that points most along the sample."""
     return row_for([(tokens, sample[1]) for tokens, _ in rooms], sample)
 
 
@@ -82,7 +89,7 @@ def pipeline_updates(lengths, budget):
 
 
 def draw_updates(rng):
-    """Draw lengths for which the reference keeps what is asked."""
+    """Draw lengths of a number that four divides, and a budget, for which the reference has no fault."""
     while True:
         lengths = [rng.randint(8, 64) for _ in range(4 * rng.randint(1, 16))]
         budget = rng.choice([64, 128, 256])
@@ -91,8 +98,9 @@ def draw_updates(rng):
 
 
 def fault_of_updates(got, lengths, budget):
-    used = sorted(i for update in got for part in update for i in part)
-    if used != list(range(len(lengths))):
+    """Return a sentence with the fault of updates of four micro-batches each; None if they have none."""
+    samples = sorted(i for update in got for part in update for i in part)
+    if samples != list(range(len(lengths))):
         return "each sample must be there exactly once."
     slots = 0
     for number, update in enumerate(got, 1):
@@ -111,13 +119,13 @@ def fault_of_updates(got, lengths, budget):
 
 
 def one_row_each(lengths, budget):
-    """Make as many updates as there can be: hardly any padding, and the budget is not used."""
+    """Make updates with one row for each micro-batch."""
     ids = sorted(range(len(lengths)), key=lengths.__getitem__)
     return [[[i] for i in ids[at : at + 4]] for at in range(0, len(ids), 4)]
 
 
 def in_the_order_of_the_data(lengths, budget):
-    """Do as the reference does, without sorting."""
+    """Make updates as the reference does, without sorting the samples."""
     ids, updates = list(range(len(lengths))), []
     while ids:
         rows = min(max(1, budget // max(lengths)), len(ids) // 4)
@@ -167,7 +175,8 @@ check = Exercises(
                 ),
                 "that takes the root; the linear rule does not.": (
                     lambda sizes, ranks, accumulation, reference, rate: [
-                        rate * (one / rate) ** 0.5 for one in update_rates(sizes, ranks, accumulation, reference, rate)
+                        rate * (linear / rate) ** 0.5
+                        for linear in update_rates(sizes, ranks, accumulation, reference, rate)
                     ]
                 ),
             },

@@ -17,7 +17,12 @@ from packlib.lengths import LengthHistogram, load
 
 
 class BudgetExplorer(Explorer):
-    """Budget, order and rule against the batches and the rate of each."""
+    """Show the batches that a token budget makes, and the learning rate of each under a rule.
+
+    Args:
+        dataset: from which 160 lengths are drawn at random.
+        own: lengths of the reader's own.
+    """
 
     title = "What do batches of equally many tokens look like?"
     shown_controls = ("budget", "order")
@@ -32,7 +37,9 @@ class BudgetExplorer(Explorer):
         return {
             "mine": Checkbox(False, description="Your own lengths"),
             "budget": slider("Tokens a batch", 128, 1024, value=384, step=64),
-            "order": choice("Order", [("as in the data" if o == "dataset" else o, o) for o in ORDERS], "random"),
+            "order": choice(
+                "Order", [("as in the data" if name == "dataset" else name, name) for name in ORDERS], "random"
+            ),
             "rule": choice(
                 "Rule for the rate", [("linear", "linear"), ("square root", "sqrt"), ("none", "none")], "linear"
             ),
@@ -43,16 +50,17 @@ class BudgetExplorer(Explorer):
         lengths = "your own" if mine else self.name
         samples = self.own if mine else self.samples
         batches = batch_by_tokens(samples, budget, order=order)
-        sizes, reference = batches.sizes, max(1, round(float(batches.sizes.mean())))
-        rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]
-        batches_made = f"{len(batches):,} batch{'es' * (len(batches) > 1)}"
+        sizes = batches.sizes  # samples of each batch
+        reference = max(1, round(float(sizes.mean())))
+        rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]  # thousandths
+        num_batches = f"{len(batches):,} batch{'es' * (len(batches) > 1)}"
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, samples, budget)
-        above.set(ylabel="tokens", title=f"{batches_made}, {percent(batches.padding_fraction)} padding")
+        above.set(ylabel="tokens", title=f"{num_batches}, {percent(batches.padding_fraction)} padding")
         below.plot(rates, **LOOKS[rule], clip_on=False)
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
-            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {batches_made} "
+            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {num_batches} "
             f"with {span(sizes)} samples each, {percent(batches.padding_fraction)} of the slots "
             f"padding. With reference {reference} and rule {rule} the rate is {span(rates, 2)} "
             "thousandths."

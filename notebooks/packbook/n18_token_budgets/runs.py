@@ -1,4 +1,4 @@
-"""What notebook 18 computes: batches as rows to draw, samples with two budgets, and walks through them."""
+"""What notebook 18 computes: batches as rows to draw, samples with tokens and tiles, and rows with two budgets."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,18 +13,27 @@ TILE = 144  # tokens of a tile of an image
 
 
 def rows_of_batches(batches: TokenBatches, lengths: np.ndarray, number: int) -> list[list[list[int]]]:
-    """Return the first batches, each a list of rows with one length."""
-    return [[[int(lengths[i])] for i in batches[at]] for at in range(min(number, len(batches)))]
+    """Return the first `number` batches as lists of rows; a row is a list with the length of one sample."""
+    drawn_batches = []
+    for index in range(min(number, len(batches))):
+        drawn_batches.append([[int(lengths[sample])] for sample in batches[index]])
+    return drawn_batches
 
 
 def rows_of_packs(packs: Packs, lengths: np.ndarray, rows: int, number: int) -> list[list[list[int]]]:
-    """Return the first batches of so many packs, each pack a row with several lengths."""
-    rows_of_lengths = [[int(lengths[i]) for i in packs[at]] for at in range(min(rows * number, len(packs)))]
-    return [rows_of_lengths[at : at + rows] for at in range(0, len(rows_of_lengths), rows)]
+    """Return the first `number` batches of `rows` packs as lists of rows; a row is a list of several lengths."""
+    drawn_packs = []
+    for index in range(min(rows * number, len(packs))):
+        drawn_packs.append([int(lengths[sample]) for sample in packs[index]])
+    return [drawn_packs[start : start + rows] for start in range(0, len(drawn_packs), rows)]
 
 
 def costlier(cost: dict[str, float]) -> str:
-    """Return the order in which one shape costs more, in the words of the question; a point of the slots is a tie."""
+    """Return the order in which one shape costs more, in the words of the question.
+
+    Args:
+        cost: by order, the share of the slots that padding to one shape adds; shares within a point count as equal.
+    """
     return compare(cost["random"], cost["ascending"], "ascending", "equal", "random", within=0.01)
 
 
@@ -54,25 +63,39 @@ def texts_with_images(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def zigzag(tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> list[int]:
-    """Return an order of the samples of one row in which its walk stays close to the diagonal."""
-    left, at, order = list(range(len(tokens))), np.zeros(2), list[int]()
+    """Return an order of the samples of one row in which the row's walk stays close to the diagonal.
+
+    The walk goes from (0, 0) by the tokens and tiles of each sample, both as shares of their budgets.
+
+    Args:
+        tokens: of each sample.
+        tiles: of each sample.
+        budgets: most tokens and most tiles of a row.
+    """
     steps = np.stack([tokens, tiles], axis=1) / np.array(budgets)
-    while left:
-        ends = [at + steps[i] for i in left]
-        nearest = min(range(len(left)), key=lambda i: abs(ends[i][0] - ends[i][1]))
-        at = ends[nearest]
-        order.append(left.pop(nearest))
+    waiting = list(range(len(tokens)))
+    position = np.zeros(2)
+    order: list[int] = []
+    while waiting:
+        ends = [position + steps[sample] for sample in waiting]
+        nearest = min(range(len(waiting)), key=lambda i: abs(ends[i][0] - ends[i][1]))
+        position = ends[nearest]
+        order.append(waiting.pop(nearest))
     return order
 
 
 def middle_row(rows: Iterable[Sequence[int]], tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> int:
-    """Find, of rows with three samples or more, the one whose fuller budget is the median."""
-    full = {
-        number: max(tokens[list(row)].sum() / budgets[0], tiles[list(row)].sum() / budgets[1])
-        for number, row in enumerate(rows)
-        if len(row) > 2
-    }
-    return sorted(full, key=full.__getitem__)[len(full) // 2]
+    """Return the index of the row that is full in the middle, of those with three samples or more.
+
+    A row is as full as the fuller of its two budgets.
+    """
+    fullness = {}
+    for index, row in enumerate(rows):
+        if len(row) > 2:
+            samples = list(row)
+            fullness[index] = max(tokens[samples].sum() / budgets[0], tiles[samples].sum() / budgets[1])
+    by_fullness = sorted(fullness, key=lambda index: fullness[index])
+    return by_fullness[len(by_fullness) // 2]
 
 
 def what_is_scarce(packs: PairPacks) -> str:
@@ -84,7 +107,5 @@ def what_is_scarce(packs: PairPacks) -> str:
 
 
 def in_words(found: Interval) -> str:
-    """Return a sentence about the interval of a difference."""
-    if abs(found.mean) <= found.half:
-        return "inconclusive"
-    return "higher" if found.mean > 0 else "lower"
+    """Return the verdict on a difference: "higher", "lower" or "inconclusive"."""
+    return found.verdict

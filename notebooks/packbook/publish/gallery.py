@@ -26,7 +26,15 @@ from packlib.tools.exits import exit_code
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in a file, under its name in the notebook; its claim, alt text and numbers stand inside."""
+    """A figure of a notebook that was exported to a file.
+
+    Attributes:
+        svg: the file; a PNG of the same name is next to it.
+        name: of the figure in its notebook.
+        title: its claim.
+        alt: its alt text.
+        numbers: those that a slide's headline may say, by name.
+    """
 
     svg: Path
     name: str
@@ -39,35 +47,37 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     """Return the pictures of a notebook in `folder`, in the order in which the notebook shows them."""
     pictures = []
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
-        name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
-        title, alt, *metadata = ElementTree.parse(svg).getroot()
-        numbers: dict[str, Any] = next(
-            (json.loads(part.text or "{}") for part in metadata if part.get("id") == "numbers"), {}
-        )
+        place_and_name = svg.stem.removeprefix(f"{notebook}-")  # such as 03-packed
+        name = place_and_name.partition("-")[2]
+        title, alt, *other_elements = ElementTree.parse(svg).getroot()  # as `packbook.figures.svg` orders them
+        numbers: dict[str, Any] = {}
+        for element in other_elements:
+            if element.get("id") == "numbers":
+                numbers = json.loads(element.text or "{}")
         pictures.append(Picture(svg, name, title.text or "", alt.text or "", numbers))
     return pictures
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
-    """Return whether the pictures of the notebook at `path` exist, made from the code, data and packages of now."""
-    names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
-    digest_file = _digest_of(path, folder)
-    return (
-        names <= {picture.name for picture in pictures_of(path.stem, folder)}
-        and digest_file.exists()
-        and digest_file.read_text(encoding="utf-8") == digest_dependencies(path)
-    )
+    """Return whether `folder` has all pictures of the notebook at `path`, made from today's code, data and packages."""
+    figure_names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
+    picture_names = {picture.name for picture in pictures_of(path.stem, folder)}
+    digest_file = _digest_file(path, folder)
+    if not figure_names <= picture_names or not digest_file.exists():
+        return False
+    return digest_file.read_text(encoding="utf-8") == digest_dependencies(path)
 
 
-def _digest_of(path: Path, folder: Path) -> Path:
-    """Return the hidden file that says what the pictures of a notebook were made of; written last."""
+def _digest_file(path: Path, folder: Path) -> Path:
+    """Return the hidden file with the digest of what a notebook's pictures were made of; it is written last."""
     return folder / f".{path.stem}.digest"
 
 
 async def export(path: Path, folder: Path, work: Path) -> None:
     """Run a notebook and leave its pictures in `folder`, in place of those of an earlier run.
 
-    They are made in `work`, a new folder in `folder`.
+    Args:
+        work: a folder that is not there yet, on the same disk as `folder`; the run draws there.
 
     Raises:
         NotebookFailedError: if a cell raises or the kernel dies; the earlier pictures stay.
@@ -76,35 +86,38 @@ async def export(path: Path, folder: Path, work: Path) -> None:
     digest = digest_dependencies(path)  # before the run: what is changed meanwhile makes another run
     variables = surroundings(work) | {FIGURES_FOLDER: str(work), "OMP_NUM_THREADS": "1"}
     notebook = await run_notebook(path, environment=variables, seconds=600)
-    _digest_of(path, folder).unlink(missing_ok=True)
+    _digest_file(path, folder).unlink(missing_ok=True)
     for old in folder.glob(f"{glob.escape(path.stem)}-[0-9][0-9]-*"):
-        if old.suffix in (".svg", ".png"):  # and no notebook whose name begins so
+        if old.suffix in (".svg", ".png"):  # not another file that begins so, such as a notebook
             old.unlink()
     for place, figure in enumerate(meanings(notebook, "figure"), start=1):
         for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
             file.replace(folder / f"{path.stem}-{place:02}-{file.name}")
-    write_text(_digest_of(path, folder), digest)
+    write_text(_digest_file(path, folder), digest)
 
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
-    """Return a page with all pictures: HTML that links to the files beside it."""
-    titles = {path: nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in paths}
-    chapters = [(f"{path.stem[:2]} {titles[path].lstrip('# ')}", pictures_of(path.stem, folder)) for path in titles]
+    """Return the HTML of a page with the pictures of all notebooks; it links to the files in `folder`."""
+    chapters = []
+    for path in paths:
+        first_line = nbformat.read(path, as_version=4).cells[0].source.splitlines()[0]
+        number, title = path.stem[:2], first_line.lstrip("# ")
+        chapters.append((f"{number} {title}", pictures_of(path.stem, folder)))
     return fill_template(Path(__file__).with_name("gallery.html"), chapters=chapters)
 
 
 def main(folder: Path, paths: Sequence[Path]) -> None:
-    """Export what is not fresh, and write the contact sheet."""
-    folder = folder.resolve()  # kernels run in the folders of their notebooks
+    """Export the pictures of each notebook where they are not fresh, and write the contact sheet."""
+    folder = folder.resolve()  # kernels run in other folders, those of their notebooks
     output_path(folder / "index.html", reads=paths)
     with work_folder(folder) as work:
 
-        async def one(path: Path) -> None:
+        async def export_if_stale(path: Path) -> None:
             if not is_fresh(path, folder):
                 await export(path, folder, work / path.stem)
             print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
 
-        run_async(for_each(paths, one, at_once=os.cpu_count() or 1))
+        run_async(for_each(paths, export_if_stale, at_once=os.cpu_count() or 1))
         write_text(folder / "index.html", contact_sheet(paths, folder))
     print(folder / "index.html")
 

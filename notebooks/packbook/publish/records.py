@@ -19,8 +19,8 @@ from packlib.lengths import data_path
 from packlib.tools.exits import exit_code
 
 PAGE = "RECORDS.md"
-CONFIDENCE = 0.95
-MEASURES = ("held_out_loss", "accuracy")  # what a run ends with
+CONFIDENCE = 0.95  # of all intervals on the page
+MEASURES = ("held_out_loss", "accuracy")  # columns of which a run's last value counts
 
 _OPENING = """# Records
 
@@ -79,51 +79,74 @@ def records_page() -> str:
 
 
 def _compared() -> Iterable[str]:
-    """Yield the parts with intervals."""
+    """Yield the parts with intervals, as Markdown."""
     yield from (_ALL, _table(("asks", "arm", "compared with", "difference", "verdict"), every_arm()))
+
     yield from (_RATES, _sweep("curriculum-rates-sweep"), "Each arm at its own rate, five new seeds:")
     rates = experiments.paired(experiments.ends_of("curriculum-rates"), experiments.RATE_PAIRS, CONFIDENCE)
     yield _intervals("pair", rates)
-    rows: list[tuple[str, ...]]
+
     yield from (_SHORT, _intervals("arm", experiments.short_first(CONFIDENCE)), "Time and updates of full rows:")
-    times = experiments.shares("curriculum-length", "cpu_seconds", CONFIDENCE)
-    updates = experiments.shares("curriculum-length", "update", CONFIDENCE)
-    rows = [(arm, _in_percent(interval), percent(updates[arm].mean)) for arm, interval in times.items()]
-    yield _table(("arm", "processor time", "updates"), rows)
+    yield _table(("arm", "processor time", "updates"), _time_and_updates())
+
     yield from (_WAYS, _sweep("curriculum-comparison-sweep"), "Each arm at its own rate, against padded:")
-    times = experiments.shares("curriculum-comparison", "cpu_seconds", CONFIDENCE)
-    losses = experiments.differences_of("curriculum-comparison", CONFIDENCE)
-    rows = [
-        (method, str(interval), interval.verdict, _in_percent(times[method])) for method, interval in losses.items()
-    ]
-    yield _table(("way", "held-out loss less padded", "verdict", "processor time of padded"), rows)
-    tuned = experiments.fine_tuned(CONFIDENCE)
-    rows = [
-        (name, f"{interval.mean:+.1f} ± {interval.half:.1f} (n = {interval.seeds})", interval.verdict)
-        for name, interval in tuned.items()
-    ]
-    yield from (_TUNED, _table(("pair", "points", "verdict"), rows))
-    times = {
-        name: experiments.shares(name, "cpu_seconds", CONFIDENCE)["divided"]
-        for name in ("curves-lamb", "curves-adamw")
-    }
-    rows = [(name, f"{_in_percent(interval)} (n = {interval.seeds})") for name, interval in times.items()]
-    yield from (_TIME, _table(("experiment", "of the padded time"), rows))
+    yield _table(("way", "held-out loss less padded", "verdict", "processor time of padded"), _ways())
+
+    yield from (_TUNED, _table(("pair", "points", "verdict"), _tuned_pairs()))
+
+    times = []
+    for name in ("curves-lamb", "curves-adamw"):
+        share = experiments.shares(name, "cpu_seconds", CONFIDENCE)["divided"]
+        times.append((name, f"{_in_percent(share)} (n = {share.seeds})"))
+    yield from (_TIME, _table(("experiment", "of the padded time"), times))
+
     yield from ("## Distance to the bigram", _table(("experiment", "lowest run", "highest run"), distances()))
 
 
-def every_arm() -> list[tuple[str, ...]]:
-    """Compare every arm with its base, with a verdict where the base has learned more than neighbors."""
-    rows: list[tuple[str, ...]] = []
+def _time_and_updates() -> list[tuple[str, str, str]]:
+    """Return, for each arm with short rows first, its processor time and updates as shares of those of full rows."""
+    times = experiments.shares("curriculum-length", "cpu_seconds", CONFIDENCE)
+    updates = experiments.shares("curriculum-length", "update", CONFIDENCE)
+    return [(arm, _in_percent(time), percent(updates[arm].mean)) for arm, time in times.items()]
+
+
+def _ways() -> list[tuple[str, str, str, str]]:
+    """Return, for each way to batch, its loss less that of padded, the verdict, and its share of padded's time."""
+    losses = experiments.differences_of("curriculum-comparison", CONFIDENCE)
+    times = experiments.shares("curriculum-comparison", "cpu_seconds", CONFIDENCE)
+    return [(way, str(loss), loss.verdict, _in_percent(times[way])) for way, loss in losses.items()]
+
+
+def _tuned_pairs() -> list[tuple[str, str, str]]:
+    """Return the difference of the accuracy, in points, of each pair of fine-tuned arms, with its verdict."""
+    rows = []
+    for pair, points in experiments.fine_tuned(CONFIDENCE).items():
+        rows.append((pair, f"{points.mean:+.1f} ± {points.half:.1f} (n = {points.seeds})", points.verdict))
+    return rows
+
+
+def every_arm() -> list[tuple[str, str, str, str, str]]:
+    """Compare every arm with its base, with a verdict only where all runs of the base end below the bigram.
+
+    Returns:
+        Rows of the table: what the experiment asks, the arm, its base, the interval of the difference, the verdict.
+    """
+    rows = []
     for name, (asks, base, text) in experiments.EXPERIMENTS.items():
-        learned = experiments.ends_of(name)[base].max() < experiments.baselines()[text]["bigram"]
+        highest_base_loss = experiments.ends_of(name)[base].max()
+        base_beats_bigram = highest_base_loss < experiments.baselines()[text]["bigram"]
         for arm, interval in experiments.differences_of(name, CONFIDENCE).items():
-            rows.append((asks, arm, base, str(interval), interval.verdict if learned else "above the bigram"))
+            verdict = interval.verdict if base_beats_bigram else "above the bigram"
+            rows.append((asks, arm, base, str(interval), verdict))
     return rows
 
 
 def distances() -> list[tuple[str, str, str]]:
-    """Return, by experiment, the held-out loss at the end less the bigram's, of its lowest and its highest run."""
+    """Return, for each experiment, by how much its lowest and its highest run end above the bigram's loss.
+
+    Returns:
+        Rows of the table: the experiment, and two differences in nats; a negative one is below the bigram.
+    """
     rows = []
     for name, experiment in experiments.EXPERIMENTS.items():
         bigram = experiments.baselines()[experiment.text]["bigram"]
@@ -133,26 +156,34 @@ def distances() -> list[tuple[str, str, str]]:
 
 
 def _in_percent(interval: Interval) -> str:
+    """Return the interval of a share, such as "51.2 % ± 0.8 %"."""
     return f"{percent(interval.mean)} ± {percent(interval.half)}"
 
 
 def _intervals(header: str, intervals: Mapping[str, Interval]) -> str:
+    """Return a table of differences with their verdicts, as Markdown; `header` stands above their names."""
     rows = [(name, str(interval), interval.verdict) for name, interval in intervals.items()]
     return _table((header, "difference", "verdict"), rows)
 
 
 def _sweep(name: str) -> str:
-    """Return a row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
-    tried = experiments.swept(name)
-    best, rates = best_rates(tried), list(next(iter(tried.values())))
+    """Return a recorded sweep as a table in Markdown, with a row for each arm.
+
+    It has the mean held-out loss at the end for each learning rate, and the rate with the lowest.
+    """
+    sweep = experiments.swept(name)
+    best = best_rates(sweep)
+    first_arm = next(iter(sweep.values()))
+    rates = list(first_arm)  # all arms tried the same ones
     rows = []
-    for arm, losses_by_rate in tried.items():
+    for arm, losses_by_rate in sweep.items():
         means = (f"{losses_by_rate[rate].mean():.3f}" for rate in rates)
         rows.append((arm, *means, f"{best[arm]:g}"))
     return _table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows)
 
 
 def _files() -> Iterable[str]:
+    """Yield, for each file in `data/runs`, how it was recorded and where its arms ended, as Markdown."""
     for path in sorted(data_path("runs").glob("*.csv")):
         table = recorded(path.stem, "runs")
         listed = ends(table.rows)
@@ -161,33 +192,42 @@ def _files() -> Iterable[str]:
 
 
 def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Make a row for each arm: mean, lowest and highest end of its runs; an arm without runs stays as it is."""
+    """Return a row for each arm: how many runs it has, and the mean, lowest and highest of where they ended.
+
+    Args:
+        rows: a recorded table. Where it has a column of `MEASURES`, it has the runs of all arms, each as rows in the
+            order of training. A table without such a column is returned as it is.
+    """
     measure = next((name for name in MEASURES if name in rows[0]), None)
     if measure is None:
         return list(rows)
-    names = [name for name in ("arm", "rows", "start") if name in rows[0]]
-    ends_by_arm: dict[tuple, dict[int, float]] = {}
-    for row in rows:  # those of a run come in order, so its last one stays
-        ends_by_arm.setdefault(tuple(row[name] for name in names), {})[row["seed"]] = row[measure]
-    label = measure.replace("_", "-", 1).replace("_", " ")
+    arm_columns = [name for name in ("arm", "rows", "start") if name in rows[0]]
+    ends_by_arm: dict[tuple, dict[int, float]] = {}  # then by seed
+    for row in rows:
+        arm = tuple(row[name] for name in arm_columns)
+        ends_by_arm.setdefault(arm, {})[row["seed"]] = row[measure]  # later rows of a run replace earlier ones
+    label = measure.replace("_", "-", 1).replace("_", " ")  # held-out loss
     arms = []
-    for arm, value_by_seed in ends_by_arm.items():
-        values = list(value_by_seed.values())
-        about_arm = dict(zip(names, arm, strict=True))
-        about_arm |= {"runs": len(values), f"{label}, mean": f"{sum(values) / len(values):.3f}"}
-        about_arm |= {"lowest": f"{min(values):.3f}", "highest": f"{max(values):.3f}"}
+    for arm, end_by_seed in ends_by_arm.items():
+        values = list(end_by_seed.values())
+        about_arm = dict(zip(arm_columns, arm, strict=True))
+        about_arm["runs"] = len(values)
+        about_arm[f"{label}, mean"] = f"{sum(values) / len(values):.3f}"
+        about_arm["lowest"] = f"{min(values):.3f}"
+        about_arm["highest"] = f"{max(values):.3f}"
         arms.append(about_arm)
     return arms
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    words = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    lines = [header, ["---"] * len(header), *words]
+    """Return a table in Markdown; whole numbers have their thousands set off."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    lines = [header, ["---"] * len(header), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def update_page() -> None:
-    """Write the page anew."""
+    """Write `notebooks/RECORDS.md`."""
     write_text(running.NOTEBOOKS / PAGE, records_page())
 
 

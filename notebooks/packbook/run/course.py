@@ -1,6 +1,6 @@
-"""The course: the chapters in the order in which they are read, of the table `course.csv`.
+"""The course: the chapters in the order in which they are read, from the table `course.csv`.
 
-A chapter gets into the course by a line of that table; one that it lacks is read by need. README, the page for
+A chapter gets into the course by a line of that table; a chapter without a line is read by need. README, the page for
 instructors, the site, the map in 00 and the last line of each chapter follow the table: `packbook.run.minutes` brings
 them up to date.
 """
@@ -19,12 +19,13 @@ _WIDTH = 125  # of a line in a notebook's text
 
 
 class Chapter(NamedTuple):
-    """A chapter.
+    """A chapter of the course.
 
     Attributes:
-        when: the day on which it is read, or "by need".
-        question: that it answers.
-        extras: of packlib that it needs beside "notebook", parted by spaces.
+        when: the day on which it is read, such as "day 1", or "by need".
+        notebook: its name, such as "01_padding_waste".
+        question: the question that it answers.
+        extras: extras of the package packlib that it needs besides "notebook", separated by spaces.
     """
 
     when: str
@@ -34,19 +35,25 @@ class Chapter(NamedTuple):
 
 
 def chapters() -> list[Chapter]:
-    """Return all chapters that there are, in the order of the course, those by need last."""
+    """Return the chapters of all notebooks that are installed, in the order of the course, those by need last.
+
+    The question of a chapter without a line in the table is its title.
+    """
     notebooks = running.notebooks()
     with Path(__file__).with_name("course.csv").open(encoding="utf-8") as table:
         listed = [Chapter(**row) for row in csv.DictReader(table)]
+    installed = [chapter for chapter in listed if chapter.notebook in notebooks]
     listed_names = {chapter.notebook for chapter in listed}
-    unlisted_names = [name for name in notebooks if name not in listed_names]
-    in_course = [chapter for chapter in listed if chapter.notebook in notebooks]
-    by_need = [Chapter(BY_NEED, name, name[3:].replace("_", " ").capitalize()) for name in unlisted_names]
-    return [*in_course, *by_need]
+    unlisted = []
+    for name in notebooks:
+        if name not in listed_names:
+            title = name[3:].replace("_", " ").capitalize()
+            unlisted.append(Chapter(BY_NEED, name, title))
+    return [*installed, *unlisted]
 
 
 def days() -> dict[str, list[str]]:
-    """Return the notebooks of each day, and those by need."""
+    """Return the names of the notebooks by day, and last those by need."""
     return {
         when: [chapter.notebook for chapter in chapters_of_day]
         for when, chapters_of_day in groupby(chapters(), lambda chapter: chapter.when)
@@ -54,9 +61,9 @@ def days() -> dict[str, list[str]]:
 
 
 def last_line(notebook: str) -> str:
-    """Return the last line of a chapter: its solutions, and where to go on."""
+    """Return the last line of a chapter, in Markdown: links to its solutions and to the next chapter."""
     solutions = f"The solutions are in [solutions/{notebook}](solutions/{notebook}.ipynb)."
-    followers = dict(pairwise(chapter for chapter in chapters() if chapter.when != BY_NEED))
+    followers = dict(pairwise(chapter for chapter in chapters() if chapter.when != BY_NEED))  # by the one before
     this_chapter = {chapter.notebook: chapter for chapter in chapters()}[notebook]
     if this_chapter in followers:
         follower = followers[this_chapter]
@@ -71,7 +78,7 @@ def last_line(notebook: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Return a paragraph in lines of a notebook."""
+    """Break a paragraph into lines of at most `_WIDTH` characters."""
     return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

@@ -1,4 +1,4 @@
-"""What a notebook's figures and results depend on, as one digest: what was made under the same one is of today."""
+"""One digest of all that a notebook's figures and results depend on: if it is unchanged, they are up to date."""
 
 import hashlib
 import re
@@ -19,8 +19,7 @@ _FOR_DEVELOPERS = re.compile(r"extra == .(site|test|bench|mutants)\b")  # packag
 def digest_dependencies(notebook: Path) -> str:
     """Return a SHA-256 digest of what a run of `notebook` depends on: files, packages, and the notebook itself.
 
-    Files count by their content: a new time of the same content changes nothing, and an old time of another one does
-    not hide it.
+    Files count by their content and not by their time: `git checkout` changes times without contents.
     """
     state = hashlib.sha256(notebook.read_bytes())
     for folder in FOLDERS:
@@ -33,7 +32,7 @@ def digest_dependencies(notebook: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder, in order, but for hidden ones and what Python compiles."""
+    """Yield the files of a folder in the order of their paths, without hidden ones and Python's compiled ones."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
@@ -42,10 +41,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _packages() -> Iterator[str]:
-    """Yield Python, packlib, and the packages that packlib asks for, each with the version that is installed."""
+    """Yield Python, packlib and the packages that packlib requires, each with its installed version: "numpy 2.1.0"."""
     yield f"python {python_version()}"
-    needed = [line for line in requires("packlib") or () if not _FOR_DEVELOPERS.search(line)]
-    for name in ["packlib", *(re.findall(r"^[\w.-]+", line)[0] for line in needed)]:
+    requirements = [line for line in requires("packlib") or () if not _FOR_DEVELOPERS.search(line)]
+    required_names = [re.findall(r"^[\w.-]+", requirement)[0] for requirement in requirements]
+    for name in ["packlib", *required_names]:
         try:
             yield f"{name} {version(name)}"
         except PackageNotFoundError:

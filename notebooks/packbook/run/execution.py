@@ -25,24 +25,27 @@ from packlib.tools.exits import NotebookFailedError, exit_code
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 _LANGUAGE = dict(name="python", file_extension=".py", mimetype="text/x-python", pygments_lexer="ipython3")
-_OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # times in the metadata of a cell
+_OF_ONE_RUN = ("execution", "papermill", "ExecuteTime")  # keys of a cell's metadata that hold times
 
 
 def settle(notebook: NotebookNode) -> NotebookNode:
-    """Take out what changes from run to run (times, versions, random ids) and what dies with the kernel.
+    """Change a notebook, in place, so that a second run stores the same bytes, and return it.
 
-    A live widget becomes its static picture: a stored notebook has no kernel behind it.
+    Times, versions and random ids are taken out; the id of a cell follows from its source. A widget becomes its static
+    picture, since a stored notebook has no kernel behind it.
     """
     notebook.metadata = NotebookNode(kernelspec=_KERNEL, language_info=_LANGUAGE)
-    times_by_code: dict[str, int] = {}
+    cells_by_digest: dict[str, int] = {}  # how many cells with this source there were so far
     for cell in notebook.cells:
-        code = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
-        times_by_code[code] = times_by_code.get(code, 0) + 1
-        cell.id = code if times_by_code[code] == 1 else f"{code}-{times_by_code[code]}"
+        digest = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
+        count = cells_by_digest.get(digest, 0) + 1
+        cells_by_digest[digest] = count
+        cell.id = digest if count == 1 else f"{digest}-{count}"  # ids must differ
         for name in _OF_ONE_RUN:
             cell.metadata.pop(name, None)
         for output in cell.get("outputs", ()):
-            if {"text/html", "image/png"} & set(output.get("data", ())):
+            has_static_form = {"text/html", "image/png"} & set(output.get("data", ()))
+            if has_static_form:
                 output.data.pop(WIDGET_VIEW, None)
     return notebook
 
@@ -62,10 +65,10 @@ async def run_notebook(
     """Run a notebook in its own folder; return it with its outputs.
 
     Args:
-        values: parameters, set in a cell of their own after the one that is tagged "parameters", as papermill does.
+        values: parameters, set in an additional cell after the one with the tag "parameters", as papermill does.
         environment: variables that the kernel has besides those of this process.
         progress: whether to show a bar.
-        seconds: that a cell may take; None is no limit.
+        seconds: time limit for a cell; None for no limit.
 
     Raises:
         NotebookFailedError: if a cell raises or takes too long, or the kernel dies.
@@ -73,21 +76,24 @@ async def run_notebook(
     logging.getLogger("traitlets").setLevel(logging.CRITICAL)  # what nbclient logs is said by its exceptions
     notebook = nbformat.read(path, as_version=4)
     if values:
-        set_them = "\n".join(["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())])
+        assignments = [f"{name} = {value!r}" for name, value in values.items()]
+        source = "\n".join(["# Parameters", *assignments])
         tagged = [i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())]
-        cell = new_code_cell(set_them, metadata={"tags": ["injected-parameters"]})
-        notebook.cells.insert(tagged[0] + 1, cell)
-    resources = {"metadata": {"path": str(path.parent)}}
-    quiet = ["--IPKernelApp.log_level=CRITICAL"]  # that it is not encrypted, or was interrupted while it ended
+        parameters_cell = new_code_cell(source, metadata={"tags": ["injected-parameters"]})
+        notebook.cells.insert(tagged[0] + 1, parameters_cell)
+    resources = {"metadata": {"path": str(path.parent)}}  # the kernel's folder
+    # else the kernel logs that it is not encrypted, or was interrupted while it ended
+    quiet = ["--IPKernelApp.log_level=CRITICAL"]
     options: dict[str, Any] = {"kernel_name": "python3", "store_widget_state": False, "coalesce_streams": True}
     client = NotebookClient(notebook, timeout=seconds, resources=resources, extra_arguments=quiet, **options)
-    number = sum(cell.cell_type == "code" for cell in notebook.cells)
-    with tqdm(total=number, unit="cell", disable=not progress) as bar:
+    num_code_cells = sum(cell.cell_type == "code" for cell in notebook.cells)
+    with tqdm(total=num_code_cells, unit="cell", disable=not progress) as bar:
         client.on_cell_executed = lambda **_: bar.update()
         try:
             await client.async_execute(env={**os.environ, **(environment or {})})
         except (CellExecutionError, CellTimeoutError) as error:
-            where = f"cell [{client.code_cells_executed - bool(values)}] of {path.stem}"  # as Jupyter counts
+            injected_cells = 1 if values else 0  # which the stored notebook does not have
+            where = f"cell [{client.code_cells_executed - injected_cells}] of {path.stem}"  # as Jupyter counts
             if isinstance(error, CellTimeoutError):
                 raise NotebookFailedError(f"{where} took longer than {seconds:g} seconds.") from error
             raise NotebookFailedError(f"{where} failed: {error.ename}: {error.evalue}") from error
@@ -103,11 +109,11 @@ class _Loop(asyncio.SelectorEventLoop):
     """Leaves signals to Python: nbclient would end one kernel at a signal, and go on with the others."""
 
     def add_signal_handler(self, *_: object) -> None:
-        raise RuntimeError("Signals are not handled here.")  # nbclient takes this for an answer
+        raise RuntimeError("Signals are not handled here.")  # nbclient then goes on without a handler
 
 
 def run_async(work: Coroutine) -> Any:
-    """Run as `asyncio.run` does; an interrupt ends all notebooks that `work` runs, and their kernels."""
+    """Run a coroutine and return its result, as `asyncio.run`; an interrupt ends all notebooks and their kernels."""
     with asyncio.Runner(loop_factory=_Loop) as runner:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)
@@ -115,14 +121,14 @@ def run_async(work: Coroutine) -> Any:
 
 
 async def for_each(items: Iterable, work: Callable[[Any], Awaitable], at_once: int) -> None:
-    """Await `work` for every item, for so many `at_once`."""
-    slots = asyncio.Semaphore(at_once)
+    """Await `work(item)` for every item, for at most `at_once` of them at a time."""
+    limit = asyncio.Semaphore(at_once)
 
-    async def one(item: Any) -> None:
-        async with slots:
+    async def work_within_limit(item: Any) -> None:
+        async with limit:
             await work(item)
 
-    await asyncio.gather(*map(one, items))
+    await asyncio.gather(*map(work_within_limit, items))
 
 
 def run_in_place(path: Path) -> None:

@@ -22,14 +22,17 @@ from packlib.tools.exits import exit_code
 
 WORDS_A_MINUTE = 200
 MINUTES_A_QUESTION = 1.5
-_ROUNDED_TO = 5
+_ROUNDED_TO = 5  # minutes
 
+# the time in the first cell of a chapter
 _STATED = re.compile(r"\*\*Time\*\*: (\d+) minutes? to read, (\d+) seconds? of CPU\.")
+# a row of the table in README.md: [day,] notebook, goal, minutes, seconds
 _README = re.compile(
     r"^\| (?:(?:day \d|by need) \| )?\[(?P<name>\d\d_\w+)\]\(notebooks/\w+\.ipynb\) \| (?P<goal>.*) "
     r"\| \d+ min \| \d+ s \|$",
     re.M,
 )
+# a row of the table in INSTRUCTORS.md: day, notebook or **all**, and three columns of minutes
 _LESSON = re.compile(
     r"^\| [^|\n]* \| (?:[^|\n]*\.ipynb\)|\*\*all\*\*)[^|\n]* \|(?: (?:\*\*)?\d+ min(?:\*\*)? \|){3}$", re.M
 )
@@ -38,10 +41,10 @@ _MAP = re.compile(r"(?<=^## The map\n\n)(?:\|.*\n)+", re.M)
 
 
 def reading_minutes(notebook: str) -> int:
-    """Return the minutes that it takes to read a notebook and make all guesses, to five minutes."""
+    """Return the minutes that it takes to read a notebook and make all guesses, rounded to five minutes."""
     chapter = nbformat.read(running.notebooks()[notebook], as_version=4)
     text = " ".join(cell.source for cell in chapter.cells if cell.cell_type == "markdown")
-    text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # addresses and formulas are not read as words
+    text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # without addresses of links and formulas
     words = len(re.findall(r"\w[\w'’-]*", text))
     exact = words / WORDS_A_MINUTE + MINUTES_A_QUESTION * len(questions_of(chapter))
     return max(_ROUNDED_TO, round(exact / _ROUNDED_TO) * _ROUNDED_TO)
@@ -61,16 +64,23 @@ def time_of(notebook: str) -> tuple[int, int]:
 
 
 def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
-    """Return the minutes of chapters: to read, for exercises in class, and for those at home, which have level 3."""
+    """Return three sums of minutes over chapters: to read, for exercises in class, and for exercises at home.
+
+    Exercises of level 3 are done at home.
+    """
     chapters = [importlib.import_module(f"packbook.n{name}") for name in notebooks]
     exercises = [exercise for chapter in chapters for exercise in chapter.check.values()]
     in_class = sum(exercise.minutes for exercise in exercises if exercise.level != 3)
     at_home = sum(exercise.minutes for exercise in exercises if exercise.level == 3)
-    return sum(time_of(name)[0] for name in notebooks), in_class, at_home
+    to_read = sum(time_of(name)[0] for name in notebooks)
+    return to_read, in_class, at_home
 
 
 def readme_with_times(page: str) -> str:
-    """Return README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
+    """Return README.md with a row for each chapter in the order of the course, with its times.
+
+    A chapter keeps the goal that its row has now; a new chapter gets the first goal of its notebook.
+    """
     goals = {row_match["name"]: row_match["goal"] for row_match in _README.finditer(page)}
 
     def row(chapter: course.Chapter) -> str:
@@ -95,11 +105,16 @@ def lessons_with_minutes(page: str) -> str:
     return _in_place_of(_LESSON, page, rows)
 
 
-PAGES = {"README.md": readme_with_times, "notebooks/INSTRUCTORS.md": lessons_with_minutes}  # seen from the root
+# what brings a page, given by its path from the root, up to date
+PAGES = {"README.md": readme_with_times, "notebooks/INSTRUCTORS.md": lessons_with_minutes}
 
 
 def update_chapter(notebook: str, changed: Callable[[str, str], str]) -> None:
-    """Change the text of a chapter's cells in place; outputs stay, since no code changes."""
+    """Change the Markdown of a chapter's notebook in place; outputs stay, since no code changes.
+
+    Args:
+        changed: returns the new text of a cell, given the name of the notebook and the old text.
+    """
     path = Path(running.notebooks()[notebook])
     chapter = nbformat.read(path, as_version=4)
     old_sources = [cell.source for cell in chapter.cells]
@@ -111,7 +126,10 @@ def update_chapter(notebook: str, changed: Callable[[str, str], str]) -> None:
 
 
 def with_its_course(notebook: str, text: str) -> str:
-    """Return the text of a cell with the chapter's minutes, its last line, and in 00 the map."""
+    """Return the text of a cell with minutes, last line and map as of now, where it has such a part.
+
+    The first cell of a chapter has the minutes, the last one the last line, and 00 has the map.
+    """
     text = re.sub(r"(?<=\*\*Time\*\*: )\d+(?= minutes? to read)", str(reading_minutes(notebook)), text)
     text = _LAST_LINE.sub(lambda _: course.last_line(notebook), text)
     if notebook == "00_tour":
@@ -121,7 +139,7 @@ def with_its_course(notebook: str, text: str) -> str:
 
 
 def update_pages() -> None:
-    """Bring the chapters and the tables up to date."""
+    """Bring the chapters, README.md and INSTRUCTORS.md up to date."""
     for name in running.notebooks():
         update_chapter(name, with_its_course)
     root = running.NOTEBOOKS.parent
@@ -133,19 +151,26 @@ def update_pages() -> None:
 
 
 def _in_place_of(row: re.Pattern, page: str, lines: Iterable[str]) -> str:
-    """Return the page with these lines in place of the rows of its table, from the first to the last."""
-    first_row, *later_rows = row.finditer(page)
-    return page[: first_row.start()] + "\n".join(lines) + page[(later_rows or [first_row])[-1].end() :]
+    """Return the page with these lines in place of all rows of a table, which must stand below one another.
+
+    Args:
+        row: matches a row of the table, and no other line.
+    """
+    rows = list(row.finditer(page))
+    before, after = page[: rows[0].start()], page[rows[-1].end() :]
+    return before + "\n".join(lines) + after
 
 
 def _first_cell(notebook: str) -> str:
+    """Return the text of a notebook's first cell, with title, goals and time."""
     cells = json.loads(Path(running.notebooks()[notebook]).read_text(encoding="utf-8"))["cells"]
     return "".join(cells[0]["source"])
 
 
 def _first_goal(notebook: str) -> str:
-    (goal, *_) = re.findall(r"^- ((?:.|\n(?!- |\n))*)", _first_cell(notebook), re.M)
-    return " ".join(goal.split()).rstrip(",.")
+    """Return the first item of the list in a notebook's first cell, on one line."""
+    items = re.findall(r"^- ((?:.|\n(?!- |\n))*)", _first_cell(notebook), re.M)  # up to the next item or empty line
+    return " ".join(items[0].split()).rstrip(",.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A new chapter that runs, to be rewritten piece by piece: `packbook new 19_my_chapter`.
 
-The files in `skeleton/` are what it is made of: in them NOTEBOOK, NUMBER and TITLE stand for those of the chapter.
+It is made of the templates in `skeleton/`, in which NOTEBOOK, NUMBER, TITLE and LOWER_TITLE stand for the chapter's.
 """
 
 import re
@@ -20,6 +20,7 @@ from packlib.files import write_text
 
 CHAPTERS = Path(packbook.__path__[0])
 SKELETON = Path(__file__).with_name("skeleton")
+# what is left to do by hand
 LEFT = """\
 The chapter runs and passes the tests. Rewrite it, and when a cell has changed, run
     python -m packbook.run.execution {paths}
@@ -32,7 +33,7 @@ def make_chapter(notebook: str) -> list[Path]:
     """Make a chapter, its notebook and solutions, run both, and add it to the tables of README and INSTRUCTORS.
 
     Args:
-        notebook: its name, such as "19_my_chapter": two digits that no other has, and words in lower-case letters.
+        notebook: its name, such as "19_my_chapter": two digits that no other chapter has, and words in lower case.
 
     Returns:
         The paths of the notebook, its solutions, and the folder of the chapter.
@@ -68,7 +69,7 @@ def make_chapter(notebook: str) -> list[Path]:
 
 
 def _filled(template: Path, notebook: str) -> str:
-    """Return the text of a template for this chapter."""
+    """Return the text of a template, with the chapter's words in place of the names in capital letters."""
     title = notebook[3:].replace("_", " ")
     words = {
         "NOTEBOOK": notebook,
@@ -77,19 +78,21 @@ def _filled(template: Path, notebook: str) -> str:
         "TITLE": title.capitalize(),
     }
     text = template.read_text(encoding="utf-8")
-    return re.sub("|".join(words), lambda found: words[found[0]], text)
+    return re.sub("|".join(words), lambda match: words[match[0]], text)
 
 
 def _as_notebook(text: str) -> NotebookNode:
-    """Make a notebook of a page of Markdown; a block of Python is a cell, with the tags that stand behind the word."""
-    cells = []
-    for position, part in enumerate(re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)):
-        if position % 3 == 0 and part.strip():
-            cells.append(new_markdown_cell(part.strip()))
-        elif position % 3 == 1:
-            tags = part.split()
-        elif position % 3 == 2:
-            cells.append(new_code_cell(part.strip(), metadata={"tags": tags} if tags else {}))
+    """Turn a page of Markdown into a notebook: a block of Python becomes a code cell, the text between a text cell.
+
+    Tags of a code cell stand behind the word that opens its block: "```python parameters".
+    """
+    # the text before the first block, and for each block its tags, its code and the text behind it
+    first_text, *parts = re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)
+    cells = [new_markdown_cell(first_text.strip())] if first_text.strip() else []
+    for tags, code, text_behind in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        cells.append(new_code_cell(code.strip(), metadata={"tags": tags.split()} if tags.split() else {}))
+        if text_behind.strip():
+            cells.append(new_markdown_cell(text_behind.strip()))
     notebook = new_notebook(cells=cells)
     nbformat.validate(notebook)
     return notebook

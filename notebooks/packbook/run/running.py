@@ -24,15 +24,20 @@ def find_notebook(text: str) -> str:
     """Return the name of a notebook given as "01_padding_waste", "padding_waste", "1" or a path that ends so.
 
     Raises:
-        ValueError: naming the near ones.
-        FileNotFoundError: if it is not installed, as most are not without a checkout.
+        ValueError: naming notebooks with similar names.
+        FileNotFoundError: if no notebook is installed, as without a checkout.
     """
     names = list(notebooks())
     stem = Path(text).name.removesuffix(".ipynb")
-    match = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
+    name_of_notebook = stem
+    for name in names:
+        number, title = name[:2], name[3:]
+        if stem in (name, title, number, str(int(number))):
+            name_of_notebook = name
+            break
     if not names:
-        return checkout_path("notebooks", f"{match}.ipynb").stem  # it says how to get it
-    return one_of("notebook", match, names)
+        return checkout_path("notebooks", f"{name_of_notebook}.ipynb").stem  # raises, and says how to get it
+    return one_of("notebook", name_of_notebook, names)
 
 
 def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -45,20 +50,25 @@ def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str
     values = check_values(notebook, dict(pairs))
     for name, value in values.items():
         if isinstance(kinds[name], Dataset):
-            load(value)  # a broken line is found now and not after half of the notebook
+            load(value)  # so that a broken line is found now and not in the middle of the notebook
     return values
 
 
 def run(
     notebook: str, values: Mapping[str, Any], out: Path, progress: bool = True, replace: bool = False
 ) -> list[Path]:
-    """Run a notebook with checked parameters; return the files in `out`: the notebook, a report, the figures.
+    """Run a notebook with checked parameters, and put the notebook, a report and the figures into the folder `out`.
 
     Args:
-        replace: whether files that are in `out` already are replaced; otherwise they are refused.
+        values: parameters by name, as `read_parameters` returns them.
+        progress: whether to show a bar.
+        replace: whether to replace files that are in `out` already.
+
+    Returns:
+        The files that the run put into `out`.
 
     Raises:
-        FileExistsError: naming the file that is there already.
+        FileExistsError: naming a file that is there already, without `replace`.
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
     from packbook.run.execution import run_async  # here, since it loads Jupyter
@@ -74,22 +84,28 @@ async def run_into(
     progress: bool = False,
     replace: bool = False,
 ) -> list[Path]:
-    """Run as `run` does, beside others; the kernel computes with so many `threads`, by default with all."""
+    """Run as `run` does, while other notebooks run.
+
+    Args:
+        threads: that the kernel computes with; None for one on each core.
+    """
     from packbook.pages import PageExporter
     from packbook.run.execution import run_notebook, write
 
+    path = notebooks()[notebook]
     limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    reads: list[Read] = [notebooks()[notebook], *(value for value in values.values() if isinstance(value, str))]
+    texts = [value for value in values.values() if isinstance(value, str)]  # some are paths of data sets
+    reads: list[Read] = [path, *texts]
     with delivery(out, reads, [f"{notebook}.ipynb", f"{notebook}.html"], replace) as (work, files):
         environment = surroundings(work) | limit
-        executed = await run_notebook(notebooks()[notebook], values, environment, progress=progress)
+        executed = await run_notebook(path, values, environment, progress=progress)
         write(executed, work / f"{notebook}.ipynb")
         title = {"metadata": {"name": notebook}}
-        page, _ = await asyncio.to_thread(PageExporter().from_notebook_node, executed, title)
+        page, _ = await asyncio.to_thread(PageExporter().from_notebook_node, executed, title)  # others run meanwhile
         (work / f"{notebook}.html").write_text(page, encoding="utf-8")
     return files
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """Return the environment of a kernel whose figures and files go to `folder`."""
+    """Return the environment variables of a kernel whose figures and files go to `folder`."""
     return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder)}

@@ -20,13 +20,19 @@ from packbook.run.running import notebooks, read_parameters, run_into
 from packlib.files import naming, output_path, write_text
 from packlib.tools.exits import NotebookFailedError
 
-_DONE = "cell.json"  # written last: a folder that has it is whole
+_DONE = "cell.json"  # the record of a run; it is written last, so that a folder that has it is complete
 SUMMARY, PICTURE = "summary.csv", "comparison"  # what compares the runs: a table, and a figure's two files
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination: its parameters as typed, and a digest of all that its results depend on."""
+    """One combination of parameters in a sweep.
+
+    Attributes:
+        notebook: its name.
+        parameters: values as typed, by name.
+        digest: SHA-256 of all that the results depend on.
+    """
 
     notebook: str
     parameters: dict[str, str]
@@ -34,14 +40,21 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """A readable name, with the digest: no two are the same, and what was found by other code is not taken."""
+        """Return a readable name for the cell's folder; with the digest in it, results of other code are not reused."""
         words = ",".join(f"{name}={Path(text).stem}" for name, text in self.parameters.items())
         return f"{re.sub(r'[^A-Za-z0-9_.,=+-]+', '_', words)[:80]}-{self.digest[:16]}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold the result of running a cell; `error` is "" if it ran."""
+    """What the run of a cell gave.
+
+    Attributes:
+        parameters: of the cell.
+        seconds: that the run took.
+        results: those that the notebook recorded, by name; empty if it failed.
+        error: why it failed; "" if it did not.
+    """
 
     parameters: dict[str, str]
     seconds: float
@@ -50,25 +63,29 @@ class Outcome:
 
 
 def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
-    """Return the cells of `-p name value,value` pairs: every combination, each value checked.
+    """Return a cell for every combination of the values, after each value was checked.
+
+    Args:
+        pairs: of `-p name value,value`: the name of a parameter, and values between commas or the path of a file.
 
     Raises:
         ParameterError, ValueError: one sentence that names what is wrong, before anything runs.
     """
-    choices: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     state = hashlib.sha256(digest_dependencies(notebooks()[notebook]).encode())
     for name, text in pairs:
-        for value in [text] if os.path.isfile(text) else text.split(","):
-            checked = read_parameters(notebook, [(name, value.strip())])[name]
+        values = [text] if os.path.isfile(text) else text.split(",")  # a file's name may have a comma
+        for value in map(str.strip, values):
+            checked = read_parameters(notebook, [(name, value)])[name]
             if isinstance(checked, str) and os.path.isfile(checked):
                 with open(checked, "rb") as file:  # other lengths under the same name are another sweep
                     state.update(hashlib.file_digest(file, "sha256").digest())
-            if value.strip() in choices.setdefault(name, []):
-                raise ValueError(f"The sweep has {name} {value.strip()} twice.")
-            choices[name].append(value.strip())
+            if value in values_by_name.setdefault(name, []):
+                raise ValueError(f"The sweep has {name} {value} twice.")
+            values_by_name[name].append(value)
     cells = []
-    for combination in itertools.product(*choices.values()):
-        parameters = dict(zip(choices, combination, strict=True))
+    for combination in itertools.product(*values_by_name.values()):
+        parameters = dict(zip(values_by_name, combination, strict=True))
         digest = hashlib.sha256(state.digest() + json.dumps(parameters, sort_keys=True).encode()).hexdigest()
         cells.append(Cell(notebook, parameters, digest))
     return cells
@@ -88,15 +105,16 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     reads = {text for cell in cells for text in cell.parameters.values()}
     for name in (SUMMARY, f"{PICTURE}.svg", f"{PICTURE}.png"):
         output_path(out / name, reads=reads)
-    outcomes = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
+    outcomes = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}  # of earlier sweeps
     cells_to_run = [cell for cell in cells if cell.folder not in outcomes]
     with tqdm(total=len(cells), initial=len(outcomes), unit="run", disable=not progress) as bar:
 
-        async def one(cell: Cell) -> None:
-            outcomes[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+        async def run_and_store(cell: Cell) -> None:
+            threads = 1 if jobs > 1 else None  # runs at the same time share the cores
+            outcomes[cell.folder] = await _run(cell, out / cell.folder, threads)
             bar.update()
 
-        run_async(for_each(cells_to_run, one, jobs))
+        run_async(for_each(cells_to_run, run_and_store, jobs))
     return [outcomes[cell.folder] for cell in cells]
 
 
@@ -104,7 +122,7 @@ def _stored(cell: Cell, out: Path) -> Outcome | None:
     """Return the cell's outcome in an earlier sweep; None if it has to run.
 
     Raises:
-        ValueError: if the file that says it is damaged.
+        ValueError: if the record of the earlier run is damaged.
     """
     path = out / cell.folder / _DONE
     if not path.exists():
@@ -115,10 +133,11 @@ def _stored(cell: Cell, out: Path) -> Outcome | None:
 
 
 async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
+    """Run a cell into `folder`, with a record if it does not fail, and return its outcome."""
     started = time.monotonic()
     try:
         values = check_values(cell.notebook, cell.parameters)
-        await run_into(cell.notebook, values, folder, threads, replace=True)  # what a killed sweep left
+        await run_into(cell.notebook, values, folder, threads, replace=True)  # a killed sweep may have left files
     except (NotebookFailedError, ValueError, OSError) as error:
         return Outcome(cell.parameters, round(time.monotonic() - started, 1), error=str(error))
     seconds = round(time.monotonic() - started, 1)

@@ -1,1 +1,1 @@
-"""What several chapters borrow, a file an idea."""
+"""What several chapters use, one idea in a file."""

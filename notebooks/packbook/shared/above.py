@@ -13,6 +13,7 @@ def draw_above(
     """Draw packs above the lower bound, a row for each method: markers on a logarithmic axis that begins with 0.
 
     Args:
+        above: by method, how many packs it makes above the bound.
         looks: color and marker of each row.
         write_number: how a number is written beside its marker.
     """
@@ -20,7 +21,7 @@ def draw_above(
         ax.axhline(row, color="#dddddd", linewidth=1, linestyle="-", zorder=0)
         ax.plot(packs, row, **{**look, "linestyle": ""}, markersize=10, clip_on=False)
         ax.annotate(write_number(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
-    largest = max(*above.values(), 10)
+    largest = max(*above.values(), 10)  # or the axis would end at 0
     ax.set_xscale("symlog", linthresh=1, linscale=0.5)
     ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]
     plain_ticks(ax.xaxis, ticks)

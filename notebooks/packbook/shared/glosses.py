@@ -10,7 +10,7 @@ from packlib.lengths import data_path
 
 @dataclass(frozen=True, eq=False)
 class WordNetTexts:
-    """WordNet 3.0's 117,659 glosses, one column a field, in WordNet's order; every array is read-only.
+    """Hold WordNet 3.0's 117,659 glosses in WordNet's order, an array for each column; every array is read-only.
 
     Attributes:
         definition: str, what the words mean: the text of the data set `wordnet`.

@@ -1,4 +1,4 @@
-"""The habits of batching: what they are called, the batches that each makes, and the padding that it leaves."""
+"""The habits of batching: their names, the batches that each makes, and a picture of their padding."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ HABIT_NAMES: dict[BatchingHabit, str] = {  # the names of `padding_waste`, and h
 
 
 def draw_waste(ax: Axes, waste: dict[BatchingHabit, float]) -> None:
-    """Draw padding shares by habit as bars, labeled with name and value."""
+    """Draw a bar for each habit, as long as its share of padding, with name and value."""
     for row, (habit, share) in enumerate(waste.items()):
         ax.barh(row, 100 * share, height=0.7, color=series(habit)["color"])
         ax.text(100 * share + 1, row, percent(share), va="center")
@@ -36,9 +36,9 @@ def make_batches(
     buckets: int = 8,
     window: int = 50,
 ) -> Iterator[np.ndarray]:
-    """Make the batches of a habit, to look at or to simulate: yields the positions in `lengths` of each.
+    """Yield the batches of a habit, as indices of `lengths`, to look at or to simulate.
 
-    The batches are not shuffled in the end. Arguments as in `padding_waste`; "maximum" batches like "random".
+    The arguments are those of `padding_waste`. Batches are not shuffled in the end; those of "maximum" are as "random".
     """
     one_of("habit", habit, HABITS)
     whole_number("batch_size", batch_size, 1)
@@ -46,13 +46,13 @@ def make_batches(
     order = np.random.default_rng(seed).permutation(len(lengths))
     if habit == "buckets":
         bounds = bucket_bounds(int(lengths.max()), buckets)
-        bucket = np.searchsorted(bounds, lengths[order])
-        groups = [order[bucket == i] for i in range(len(bounds))]
+        bucket_of_sequence = np.searchsorted(bounds, lengths[order])
+        groups = [order[bucket_of_sequence == bucket] for bucket in range(len(bounds))]
     elif habit in ("sorted", "megabatches"):
         size = len(lengths) if habit == "sorted" else batch_size * whole_number("window", window, 1)
-        windows = (order[i : i + size] for i in range(0, len(order), size))
-        groups = [window[np.argsort(lengths[window], kind="stable")] for window in windows]
+        windows = [order[start : start + size] for start in range(0, len(order), size)]
+        groups = [sequences[np.argsort(lengths[sequences], kind="stable")] for sequences in windows]
     else:
         groups = [order]
     for group in groups:
-        yield from (group[i : i + batch_size] for i in range(0, len(group), batch_size))
+        yield from (group[start : start + batch_size] for start in range(0, len(group), batch_size))

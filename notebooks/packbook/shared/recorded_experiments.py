@@ -1,4 +1,7 @@
-"""Every recorded experiment as differences from its base: what `RECORDS.md` lists, and 17 takes one of."""
+"""All recorded experiments, as differences from their bases: `RECORDS.md` lists them.
+
+An arm is one of the configurations that an experiment compares, with runs of several seeds.
+"""
 
 from typing import NamedTuple
 
@@ -9,7 +12,13 @@ from packbook.shared.recorded_runs import Interval, Swept, against, at_end, by_r
 
 
 class Recorded(NamedTuple):
-    """A recorded experiment: what it asks, the arm that the others are compared with, and the text it is tested on."""
+    """A recorded experiment.
+
+    Attributes:
+        asks: what it asks.
+        base: the arm that all others are compared with.
+        text: name of the held-out text, as in the table `baselines`.
+    """
 
     asks: str
     base: str
@@ -37,7 +46,7 @@ def ends_of(name: str) -> dict[str, np.ndarray]:
 
 
 def differences_of(name: str, confidence: float = 0.95) -> dict[str, Interval]:
-    """Return, by arm, its interval against the base of the experiment."""
+    """Return, by arm, the interval of its final loss less that of the experiment's base."""
     return against(ends_of(name), EXPERIMENTS[name].base, confidence)
 
 
@@ -47,14 +56,15 @@ def swept(name: str) -> Swept:
 
 
 def baselines() -> dict[str, dict[str, float]]:
-    """Return, by text, the losses of the unigram and the bigram."""
+    """Return, by text and by "unigram" or "bigram", the loss of counting."""
     loss_by_text: dict[str, dict[str, float]] = {}
     for row in recorded("baselines", "runs").rows:
         loss_by_text.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
     return loss_by_text
 
 
-RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and ascending less shuffled
+# pairs of arms with batches by tokens: each rule less none in both orders, and ascending less shuffled
+RATE_PAIRS = {
     f"{order}: {rule} less none": (f"{order}, {rule}", f"{order}, none")
     for order in ("shuffled", "ascending")
     for rule in ("sqrt", "linear")
@@ -65,39 +75,49 @@ RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and asc
 
 
 def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
-    """Return, by name of a pair, the interval of the ends of its first arm less those of its second, seed by seed."""
+    """Return, by name of a pair, the interval of its first arm's final losses less its second's, seed by seed."""
     return {name: interval(ended[arm] - ended[base_arm], confidence) for name, (arm, base_arm) in pairs.items()}
 
 
 def short_first(confidence: float) -> dict[str, Interval]:
-    """Return short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
+    """Return, by arm with short rows first, the interval of its final loss less that of full rows.
+
+    All arms read the same number of bytes. Some have the rate of full rows, others their own, with fewer seeds.
+    """
     ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
     full_rows = ended.pop("no warm-up")
     return {arm: interval(losses - full_rows[: len(losses)], confidence) for arm, losses in ended.items()}
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
-    """Return differences of accuracy in points: packed less padded from each start, checkpoint less random weights."""
+    """Return intervals of differences of accuracy, in points, for two tasks.
+
+    They are of packed less padded rows from each start, and of the checkpoint less random weights for each kind of
+    rows.
+    """
     intervals = {}
     for task in ("lexname", "span"):
-        right = {
-            (row["start"], row["rows"], row["seed"]): 100 * row["accuracy"] for row in recorded(task, "runs").rows
-        }
-        seeds = sorted({seed for *_, seed in right})
-
-        def less(first_kind, second_kind, right=right, seeds=seeds):
-            differences = [right[*first_kind, seed] - right[*second_kind, seed] for seed in seeds]
-            return interval(np.array(differences), confidence)
+        points_by_arm: dict[tuple[str, str], dict[int, float]] = {}  # by start and rows, then by seed
+        for row in recorded(task, "runs").rows:
+            points_by_arm.setdefault((row["start"], row["rows"]), {})[row["seed"]] = 100 * row["accuracy"]
 
         for start in ("random", "checkpoint"):
-            intervals[f"{task}, {start}: packed less padded"] = less((start, "packed"), (start, "padded"))
+            packed, padded = points_by_arm[start, "packed"], points_by_arm[start, "padded"]
+            intervals[f"{task}, {start}: packed less padded"] = _seed_by_seed(packed, padded, confidence)
         for rows in ("padded", "packed"):
-            intervals[f"{task}, {rows}: checkpoint less random"] = less(("checkpoint", rows), ("random", rows))
+            checkpoint, random = points_by_arm["checkpoint", rows], points_by_arm["random", rows]
+            intervals[f"{task}, {rows}: checkpoint less random"] = _seed_by_seed(checkpoint, random, confidence)
     return intervals
 
 
+def _seed_by_seed(values: dict[int, float], base_values: dict[int, float], confidence: float) -> Interval:
+    """Return the interval of values less base values, both by seed."""
+    differences = [values[seed] - base_values[seed] for seed in sorted(base_values)]
+    return interval(np.array(differences), confidence)
+
+
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
-    """Return, by arm, what it took of a `column`, as a share of the base's, seed by seed."""
+    """Return, by arm, the interval of the last value of a `column`, as a share of the base's, seed by seed."""
     amounts = at_end(runs_of(name), column)
     base = amounts.pop(EXPERIMENTS[name].base)
     return {arm: interval(amount / base, confidence) for arm, amount in amounts.items()}

@@ -1,4 +1,4 @@
-"""Recorded experiments as a picture: what the differences of their seeds can tell."""
+"""Recorded experiments as a picture: intervals of differences, with their verdicts."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packbook.figures import INK, OKABE_ITO, name_rows
 from packbook.shared.recorded_runs import Interval
 
-_LOOKS = {  # a verdict has a color and a marker
+_LOOKS = {  # color and marker of each verdict
     "lower": {"color": OKABE_ITO[0], "marker": "v"},
     "higher": {"color": OKABE_ITO[1], "marker": "^"},
     "inconclusive": {"color": INK, "marker": "o"},
@@ -16,7 +16,7 @@ _LOOKS = {  # a verdict has a color and a marker
 
 
 def draw_intervals(ax: Axes, intervals: Mapping[str, Interval]) -> None:
-    """Draw a row a difference: its mean and its interval; one seed has a hollow marker and no interval."""
+    """Draw a row for each difference, with its mean and its interval; of one seed, a hollow marker alone."""
     ax.axvline(0, color="#999999", linewidth=1.5)
     for row, interval in enumerate(intervals.values()):
         look = {**_LOOKS[interval.verdict], "linestyle": "", "markersize": 9}

@@ -17,7 +17,7 @@ def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
 
 
 def small_gpt(seed: int = 0) -> GPT2LMHeadModel:
-    """Return a new GPT-2, as transformers makes it, which only looks back."""
+    """Return a new GPT-2, a causal model, as transformers makes it; the same seed gives the same weights each time."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4}
     off = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3}

@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from ipywidgets import ToggleButtons
@@ -24,12 +24,17 @@ from packbook.explorers import Explorer
 from packbook.figures import png
 from packlib.arguments import escaped
 
-MOST = 16  # settings of an explorer that has pictures
+MOST = 16  # settings of an explorer for which pictures are made
+NamedValues: TypeAlias = list[tuple[str, Any]]  # of a control: each value with the text that readers see
 _CHAPTER = re.compile(r"packbook\.n\d\d_")  # where the explorers of notebooks are
 
 
 def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
-    """Return the explorer that an output shows, made again; None if it shows none, or one of no chapter."""
+    """Make the explorer that an output shows again, and return it; None if it shows none, or one of no chapter.
+
+    Args:
+        means: the meaning of the output (see `packbook.results.meaning`).
+    """
     recipe = means.get("explorer")
     if recipe is None or not _CHAPTER.match(recipe["module"]):
         return None
@@ -40,11 +45,11 @@ def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
 def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     """Return an explorer's HTML; `explorers.js` makes the controls. Without scripts its first picture stands alone.
 
-    It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not among its
-    `shown_controls` stay as they are.
+    It starts as in the notebook. If it has `data()`, the browser draws, and all controls move. Otherwise there is a
+    picture for each setting, and only its `shown_controls` move.
 
     Args:
-        address: where a picture is found.
+        address: stores a PNG and returns where the page finds it.
     """
     start = {name: control.value for name, control in explorer.widgets.items()}
     values = {name: all_values(control) for name, control in explorer.widgets.items()}
@@ -55,7 +60,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
         shown_values = _choose_settings({name: values[name] for name in shown_names}, start)
         data = _pictures(explorer, start, shown_values, start_picture, address)
         image = _img(start_picture, explorer.alt)
-        note = _what_is_left_out(explorer, values, shown_values)
+        note = _left_out(explorer, values, shown_values)
     else:
         shown_values = values
         image = f"<noscript>{_img(start_picture, explorer.alt)}</noscript>"
@@ -74,69 +79,96 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     )
 
 
-def all_values(control: Any) -> list[tuple[str, Any]]:
-    """Return the values of a control with their names."""
-    if hasattr(control, "options"):
+def all_values(control: Any) -> NamedValues:
+    """Return the values of a control, each with the text that readers see."""
+    if hasattr(control, "options"):  # a choice
         return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
-    if hasattr(control, "min"):
+    if hasattr(control, "min"):  # a slider over whole numbers
         return [(f"{value:,}", value) for value in range(control.min, control.max + 1, control.step)]
     return [("no", False), ("yes", True)]
 
 
 def _img(source: str, alt: str) -> str:
+    """Return the HTML of a picture that links to its file at `source`."""
     image = f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
     return f'<a href="{source}">{image}</a>'
 
 
-def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any) -> dict[str, Any]:
-    yes_or_no = not hasattr(control, "options") and not hasattr(control, "min")
-    kind = "checkbox" if yes_or_no else "radio" if isinstance(control, ToggleButtons) else "range"
+def _control(name: str, control: Any, values: NamedValues, start: Any) -> dict[str, Any]:
+    """Return the JSON from which `explorers.js` makes a control; `at` is the index of its first value, `start`."""
+    if isinstance(control, ToggleButtons):
+        kind = "radio"
+    elif hasattr(control, "options") or hasattr(control, "min"):
+        kind = "range"
+    else:
+        kind = "checkbox"
     start_index = [value for _, value in values].index(start)
     return {"name": name, "label": control.description, "kind": kind, "values": values, "at": start_index}
 
 
-def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], shown_values: Mapping[str, list]) -> str:
-    """Return a sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
+def _left_out(explorer: Explorer, values: Mapping[str, NamedValues], shown_values: Mapping[str, NamedValues]) -> str:
+    """Return a sentence, as HTML, that names the controls and values that only the notebook has; "" if there are none.
+
+    The text around an explorer may tell readers to move a control that the page lacks, or to a value that it lacks.
+
+    Args:
+        values: all values, by control.
+        shown_values: those that the page has.
+    """
 
     def listed(names: Iterable[str]) -> str:
         *all_but_last, last_name = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
         return f"{', '.join(all_but_last)} and {last_name}" if all_but_last else last_name
 
-    parts = []
+    in_notebook = []
     if fixed_names := [name for name in values if name not in shown_values]:
-        parts.append(f"{listed(fixed_names)} move{'s' * (len(fixed_names) == 1)} too")
+        in_notebook.append(f"{listed(fixed_names)} move{'s' * (len(fixed_names) == 1)} too")
     if reduced_names := [name for name in shown_values if len(shown_values[name]) < len(values[name])]:
-        parts.append(f"{listed(reduced_names)} {'have' if len(reduced_names) > 1 else 'has'} more values")
-    if not parts:
+        in_notebook.append(f"{listed(reduced_names)} {'have' if len(reduced_names) > 1 else 'has'} more values")
+    if not in_notebook:
         return ""
     movable = f"Here {listed(shown_values)} move{'s' * (len(shown_values) == 1)}"
-    return f'<p class="left-out">{movable}; in the notebook {", and ".join(parts)}.</p>'
+    return f'<p class="left-out">{movable}; in the notebook {", and ".join(in_notebook)}.</p>'
 
 
 def _pictures(
     explorer: Explorer,
     start: Mapping[str, Any],
-    values: Mapping[str, list],
+    values: Mapping[str, NamedValues],
     start_picture: str,
     address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
-    """Return where each picture is, and its alt text, by the indices of the controls' values, in their order.
+    """Draw each setting of the controls in `values`, and return its picture's address and alt text.
 
-    The picture of the start is there already, at `start_picture`.
+    Args:
+        start: the value of every control at the start; controls that are not in `values` stay at it.
+        values: by control, the values to draw.
+        start_picture: where the picture of the start is already.
+        address: as for `on_page`.
+
+    Returns:
+        `{"src": …, "alt": …}` by the indices of the values in `values`: "2-0" is the third value of the first control
+        with the first value of the second.
     """
     pictures = {}
-    for chosen in itertools.product(*(enumerate(named_values) for named_values in values.values())):
-        setting = {name: value for name, (_, (_, value)) in zip(values, chosen, strict=True)}
-        source, alt = start_picture, explorer.alt
-        if not setting.items() <= start.items():
+    for indices in itertools.product(*(range(len(named_values)) for named_values in values.values())):
+        setting = {}
+        for (name, named_values), index in zip(values.items(), indices, strict=True):
+            _, setting[name] = named_values[index]
+        if setting.items() <= start.items():
+            source, alt = start_picture, explorer.alt
+        else:
             figure, alt = explorer.draw(**{**start, **setting})
             source = address(png(figure, dpi=100))
-        pictures["-".join(str(index) for index, _ in chosen)] = {"src": source, "alt": alt}
+        pictures["-".join(map(str, indices))] = {"src": source, "alt": alt}
     return pictures
 
 
-def _choose_settings(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
-    """Choose at most `MOST` settings in all; the value at the start is always among them."""
+def _choose_settings(values: Mapping[str, NamedValues], start: Mapping[str, Any]) -> dict[str, NamedValues]:
+    """Choose values of each control, evenly spread, so that there are at most `MOST` settings in all.
+
+    The value at the start is always among them: it takes the place of the nearest one.
+    """
     sizes = {name: len(named_values) for name, named_values in values.items()}
     while math.prod(sizes.values()) > MOST:
         largest = max(sizes, key=lambda name: sizes[name])

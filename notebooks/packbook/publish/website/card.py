@@ -9,15 +9,15 @@ from packlib.files import atomic_path
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
 
-SIZE = 1200, 630  # pixels, as those who show it ask for
-SLOTS_A_ROW = 512
+SIZE = 1200, 630  # width and height in pixels that sites which show such pictures ask for
+SLOTS_A_ROW = 512  # the usual row length of the data set Wikipedia
 
 
 def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[list[int]]]:
-    """Return the sequences as long as Wikipedia's, and the fewest packs of them.
+    """Draw sequences as long as Wikipedia's at random, and pack them into the fewest packs.
 
     Returns:
-        Their lengths, shape (count,); and the numbers of the sequences in each pack.
+        Their lengths, shape (count,); and for each pack the indices of its sequences.
     """
     wikipedia = load("wikipedia")
     shares = wikipedia.counts / wikipedia.num_sequences
@@ -32,12 +32,10 @@ def draw_card(path: Path) -> None:
     lengths, packs = drawn_sequences()
     fig, (padded, packed) = new_figure(1, 2, sharey=True)
     fig.set_size_inches(SIZE[0] / fig.dpi, SIZE[1] / fig.dpi)
-    promise = "Train on sequences of every length\nwithout paying for padding"
-    fig.suptitle(promise, fontsize=34, color=INK, x=0.01, ha="left")
-    for axes, rows, name in (
-        (padded, [[sequence] for sequence in range(len(lengths))], "padded"),
-        (packed, packs, "packed"),
-    ):
+    headline = "Train on sequences of every length\nwithout paying for padding"
+    fig.suptitle(headline, fontsize=34, color=INK, x=0.01, ha="left")
+    one_a_row = [[sequence] for sequence in range(len(lengths))]
+    for axes, rows, name in ((padded, one_a_row, "padded"), (packed, packs, "packed")):
         axes.barh(range(len(rows)), SLOTS_A_ROW, color=PADDING)
         for row_number, row in enumerate(rows):
             starts = np.cumsum(lengths[row]) - lengths[row]

@@ -59,23 +59,32 @@ html_math_renderer = "mathml"
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
+    """Write a formula within a line; Sphinx shall not write the node, too."""
     writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own; readers can scroll to its end by keys."""
     writer.body.append(f'<div class="math" tabindex="0">{mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 
 def _as_restructured_text(*event: Any) -> None:
-    """Turn a docstring written as Markdown into Sphinx's form: code in an indented block, or ending within a word."""
+    """Turn a docstring, in place, from Markdown into reStructuredText.
+
+    The forms differ for an indented block of code, and for code that ends within a word, such as `pack`s.
+
+    Args:
+        event: the arguments of Sphinx's event `autodoc-process-docstring`; the second says what has the docstring, and
+            the last has its lines.
+    """
     kind, lines = event[1], event[-1]
     if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
         lines.clear()
-    sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
+    sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}  # what is indented below them is no code
     restructured: list[str] = []
-    previous_line = ""  # the last line that says something
+    previous_line = ""  # the last one that is not blank
     for line in lines:
         follows_blank_line = bool(restructured) and not restructured[-1]
         is_first_indented = line.startswith("    ") and not previous_line.startswith(" ")
@@ -90,9 +99,9 @@ def _as_restructured_text(*event: Any) -> None:
 
 
 def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Add what a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
+    """Add what a link to the page shows on other sites: its title, its first sentence, and one picture for all pages.
 
-    Those who show it need whole addresses, so there is a picture only where the site's own address is known.
+    Other sites need whole addresses, so there is a picture only where the address of this site is known.
     """
     base = app.config.html_baseurl
     first_paragraph = next((node.astext() for node in doctree.findall(nodes.paragraph)), "") if doctree else ""
