@@ -289,6 +289,7 @@ def common_divisor(lengths: np.ndarray) -> int:
 def limited_table(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
     """Find the best value of at most 0, 1, … `most` sequences in each space; int64, shape (most + 1, slots + 1).
 
+    >>> import numpy as np
     >>> from packlib.packing.search.knapsack import limited_table
     >>> limited_table(2, sizes=np.array([1, 3]), values=np.array([10, 40]), slots=4)
     array([[ 0,  0,  0,  0,  0],

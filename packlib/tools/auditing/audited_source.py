@@ -1,7 +1,7 @@
 """What was packed: its sequences with their tokens, and which of these are trained on; or their lengths alone."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,46 +169,49 @@ class OpenSource:
         total = _Totals(counts=TokenCounts() if bare else None)
         chunks = list[Chunk]()
         lengths_by_batch = [np.empty(0, np.int64)]
+        for columns in self._batches():
+            sizes, ids = columns["input_ids"]
+            trained = self._trained(columns, total)
+            pieces = None if rule is None else CUTS[rule](sizes, max_length)
+            lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, keep_contents)
+            lengths_by_batch.append(lengths)
+            if keep_contents and chunk is not None:
+                chunks.append(chunk)
+        lengths = np.concatenate(lengths_by_batch)
+        tokens_left_out = total.tokens - int(lengths.sum())
+        return ReadSource(
+            sequences=total.sequences,
+            tokens=total.tokens,
+            lengths=LengthHistogram.from_lengths(lengths),
+            contents=Contents(chunks) if keep_contents else None,
+            cut=None if rule is None else self._cut(rule, max_length, total, tokens_left_out),
+            in_place=total.in_place,
+            ahead=total.ahead,
+            token_counts=total.counts,
+        )
+
+    def _batches(self) -> Iterator[Columns]:
+        """Read the tables; yield the columns of some sequences at a time, by token."""
         for table in self._tables:
+            name = table.name if len(self._tables) > 1 else "source"
             first_row = 0
             with table.naming():
                 for batch in table.read(list(dict.fromkeys(self._names.values()))):
                     columns = columns_of(batch, self._names, self._words, first_row)
-                    self._refuse_empty(
-                        columns["input_ids"][0], first_row, table.name if len(self._tables) > 1 else "source"
-                    )
-                    columns = self._sequences(columns, first_row)
-                    sizes, ids = columns["input_ids"]
-                    trained = self._trained(columns, total)
-                    pieces = None if rule is None else CUTS[rule](sizes, max_length)
-                    lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, keep_contents)
-                    lengths_by_batch.append(lengths)
-                    if keep_contents and chunk is not None:
-                        chunks.append(chunk)
+                    self._refuse_empty(columns["input_ids"][0], first_row, name)
+                    yield self._sequences(columns, first_row)
                     first_row += batch.num_rows
-        lengths = np.concatenate(lengths_by_batch)
-        cut = None
-        if rule is not None:
-            with_labels = bool(self.trained)
-            cut = Cut(
-                rule=rule,
-                max_length=max_length,
-                sequences=total.longer,
-                tokens=total.tokens - int(lengths.sum()),
-                labels=total.labels - total.labels_kept if with_labels else None,
-                unlabeled=total.unlabeled if with_labels else None,
-            )
-        histogram = LengthHistogram.from_lengths(lengths)
-        contents = Contents(chunks) if keep_contents else None
-        return ReadSource(
-            sequences=total.sequences,
-            tokens=total.tokens,
-            lengths=histogram,
-            contents=contents,
-            cut=cut,
-            in_place=total.in_place,
-            ahead=total.ahead,
-            token_counts=total.counts,
+
+    def _cut(self, rule: CutRule, max_length: int, total: "_Totals", tokens_left_out: int) -> Cut:
+        """Return the counts of what a rule cut."""
+        with_labels = bool(self.trained)
+        return Cut(
+            rule=rule,
+            max_length=max_length,
+            sequences=total.longer,
+            tokens=tokens_left_out,
+            labels=total.labels - total.labels_kept if with_labels else None,
+            unlabeled=total.unlabeled if with_labels else None,
         )
 
     def _refuse_empty(self, sizes: np.ndarray, first_row: int, name: str) -> None:

@@ -607,7 +607,7 @@ def read_again(
         """Yield the rows with the tokens to keep; a label at the end of a row trains on the first token of the next."""
         trained_next = False  # whether the row before has the label of the next row's first token
         part: BareRows | None = None
-        for next_part in chain(rows(), [None]):
+        for next_part in chain(rows(), [None]):  # one part ahead, to know which is the last
             if part is not None:
                 has_last_token = np.full(len(part.sizes), ends == "each")
                 has_last_token[-1:] |= ends == "last" and next_part is None

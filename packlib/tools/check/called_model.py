@@ -501,7 +501,7 @@ def gradients(
         targets: groups of slots, such as those of each sequence, whose outputs are summed.
 
     Returns:
-        Shape (targets, N); None if no gradient reaches the inputs.
+        Shape (targets, N); None without inputs, or if the outputs have no graph.
     """
     if not inputs or not outputs.requires_grad:
         return None

@@ -407,24 +407,24 @@ def _mean(weighing: Weighing, spoiled: str, leaks: bool, spoiled_heads: bool) ->
     if max(checked.loss_noise) > checked.repeat_limit:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
     outputs_agree = not checked.differing() and not checked.differing_elsewhere
-    clean = not leaks and outputs_agree and max(checked.noise) <= checked.repeat_limit
+    same_outputs = not leaks and outputs_agree and max(checked.noise) <= checked.repeat_limit
     fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
     deviation = max((distance for batch in weighing.batches for distance in batch.deviation.values()), default=0.0)
     evidence = _rules_that_fit(weighing, fitting)
     weightless = [unit for unit, weight in weighing.whole.weight.items() if abs(weight) < 1e-6]
-    if weightless and clean:
+    if weightless and same_outputs:
         count, of_all = len(weightless), len(weighing.whole.weight)
         return Finding.failed("mean", f"{evidence}.", "weightless", count=count, of_all=of_all)
     if not fitting or fitting[0] in FAULTS:
-        return _no_right_mean(weighing, evidence, fitting, deviation, spoiled, clean)
-    if clean and not spoiled and deviation > weighing.limit:
+        return _no_right_mean(weighing, evidence, fitting, deviation, spoiled, same_outputs)
+    if same_outputs and not spoiled and deviation > weighing.limit:
         return _more_than_size(
             weighing, f"{evidence}. Their gradients differ by {deviation:.2g} besides", spoiled_heads
         )
     if weighing.reduction is not None and weighing.reduction not in fitting:
         actual = _WORDS[fitting[0]]
         return Finding.failed("mean", f"{evidence}.", "other mean", found=actual, wanted=weighing.reduction)
-    if clean and not spoiled and weighing.by_gradient:
+    if same_outputs and not spoiled and weighing.by_gradient:
         distance = _parameter_distance(weighing)
         if distance > 10 * weighing.limit:
             evidence += f". The loss agrees and its gradients do not: those of parameters differ by {distance:.2g}"
@@ -445,7 +445,7 @@ def _rules_that_fit(weighing: Weighing, fitting: list[str]) -> str:
 
 
 def _no_right_mean(
-    weighing: Weighing, evidence: str, fitting: list[str], deviation: float, spoiled: str, clean: bool
+    weighing: Weighing, evidence: str, fitting: list[str], deviation: float, spoiled: str, same_outputs: bool
 ) -> Finding:
     """Answer where no rule fits what sequences weigh, or only the rule of a fault.
 
@@ -454,11 +454,11 @@ def _no_right_mean(
         fitting: the names of rules that fit.
         deviation: how far the gradient of a sequence in a batch is from a multiple of that alone.
         spoiled: as in `_mean`.
-        clean: whether sequences have the same outputs in a pack as alone.
+        same_outputs: whether sequences have the same outputs in a pack as alone, without noise.
     """
     share_rows = weighing.checked.called.share_rows
     certain = all(batch.loss.certain for batch in weighing.batches)
-    if not clean and not (weighing.by_gradient and certain):
+    if not same_outputs and not (weighing.by_gradient and certain):
         return Finding("mean", INCONCLUSIVE, f"{evidence}; the outputs of sequences differ too.")
     if spoiled and not fitting:
         return Finding("mean", INCONCLUSIVE, f"{evidence}; {spoiled}.")
@@ -466,7 +466,7 @@ def _no_right_mean(
         name = fitting[0]
         cause = name if name in ("pack mean", "slot mean") else "scaled"
         return Finding.failed("mean", f"{evidence}.", cause, how=name)
-    if clean and deviation > _OTHERWISE and not share_rows:
+    if same_outputs and deviation > _OTHERWISE and not share_rows:
         evidence += f". Their gradients change by {deviation:.2g} besides their size"
         return _of_two_parts(weighing, evidence) or _asked_otherwise(weighing, evidence)
     return Finding.failed("mean", f"{evidence}.", "parts" if share_rows else "company", how="company")
