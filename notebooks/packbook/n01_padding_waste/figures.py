@@ -97,11 +97,13 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
     ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
     ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
+    habits = ", ".join(HABIT_NAMES.values())
     listed = "; ".join(
-        f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
-        for name, row in waste.items()
+        f"{name} {', '.join(f'{100 * shares[habit]:.1f}' for habit in HABIT_NAMES)} %"
+        for name, shares in waste.items()
     )
-    show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
+    alt = f"Padding of {len(sets)} data sets under five habits: {habits}. {listed}."
+    show(fig, alt=alt, name="sets-and-habits")
 
 
 @styled()

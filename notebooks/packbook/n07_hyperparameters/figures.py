@@ -137,7 +137,9 @@ def show_arms(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> None:
         draw_intervals(ax, intervals)
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
-        listed += [f"{optimizer}, {name}: {interval}, {interval.verdict}" for name, interval in intervals.items()]
+        for verdict in dict.fromkeys(interval.verdict for interval in intervals.values()):
+            alike = [f"{name} {interval}" for name, interval in intervals.items() if interval.verdict == verdict]
+            listed.append(f"{optimizer}, {verdict}: {'; '.join(alike)}")
     is_higher = above_padded(recorded)
     num_higher = f"All {len(is_higher)}" if all(is_higher) else f"{sum(is_higher)} of {len(is_higher)}"
     title = f"{num_higher} runs that keep the large batch end above padded rows"
@@ -145,4 +147,4 @@ def show_arms(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> None:
     fig.suptitle(title)
     measure = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"
     numbers = {f"{optimizer} {way}": str(ways[way][0]) for optimizer, ways in recorded.items() for way in _WAYS}
-    show(fig, alt=f"{title}. {measure}. {'; '.join(listed)}.", name="all-arms", numbers=numbers)
+    show(fig, alt=f"{title}. {measure}. {'. '.join(listed)}.", name="all-arms", numbers=numbers)

@@ -119,16 +119,12 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
     axes[1].legend(loc="upper right")
     axes[0].set_title(f"Advice: {chosen.slots_a_token:.3f} slots per token")
     axes[1].set_title(f"{percent(chosen.tokens_cut / advice.whole.num_tokens, 2)} {words}")
-    sentences = "; ".join(
-        f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {plural(row.tokens_cut, 'token')} "
-        f"{BEYOND[advice.overlong]}"
-        for row in rows
-    )
-    show(
-        fig,
-        alt=f"Row lengths. {sentences}. Advised are {chosen.max_length:,}, yours are {mine:,}.",
-        name="row-lengths",
-    )
+    row_lengths = ", ".join(f"{row.max_length:,}" for row in rows)
+    slots_per_token = ", ".join(f"{row.slots_a_token:.3f}" for row in rows)
+    tokens_beyond = ", ".join(f"{row.tokens_cut:,}" for row in rows)
+    alt = f"Rows of {row_lengths} slots. Slots per token: {slots_per_token}. Tokens {BEYOND[advice.overlong]}: "
+    alt += f"{tokens_beyond}. Advised are rows of {chosen.max_length:,}, yours are of {mine:,}."
+    show(fig, alt=alt, name="row-lengths")
 
 
 @styled()

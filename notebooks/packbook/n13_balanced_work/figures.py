@@ -142,10 +142,12 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
 
 def windows_in_words(found: list[dict], at_random: float) -> str:
     """Return the alt text of what `draw_windows` draws."""
-    claims = "; ".join(
-        f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
-        f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "
-        f"{row['windows'][1]:,.0f}"
-        for row in found
+    windows = ", ".join(str(row["window"]) for row in found)
+    waiting = ", ".join(f"{100 * row['waiting']:.1f}" for row in found)
+    spans = {
+        name: "; ".join("{:,.0f} to {:,.0f}".format(*row[name]) for row in found) for name in ("steps", "windows")
+    }
+    return (
+        f"In a random deal the average rank waits {100 * at_random:.1f} % of the time, in windows of {windows} steps "
+        f"{waiting} %. Mean lengths of 90 % of the steps: {spans['steps']}; of the windows: {spans['windows']}."
     )
-    return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {claims}."

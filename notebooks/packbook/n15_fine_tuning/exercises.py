@@ -29,7 +29,7 @@ def draw_turns(rng):
     """Draw a chat: the role and the tokens of each turn."""
     first = rng.choice(["system", "user", "assistant"])
     roles = [first, *(["user", "assistant"] * 2 if first != "user" else ["assistant", "user", "assistant"])]
-    return ([[role, rng.randint(1, 6)] for role in roles[: rng.randint(1, len(roles))]],)
+    return ([(role, rng.randint(1, 6)) for role in roles[: rng.randint(1, len(roles))]],)
 
 
 def slot_weights(labels, segments, sequences):
@@ -105,7 +105,7 @@ check = Exercises(
             level=1,
             minutes=5,
             draw=draw_turns,
-            cases=[([["user", 4], ["assistant", 3], ["user", 2], ["assistant", 3]],), ([["assistant", 1]],)],
+            cases=[([("user", 4), ("assistant", 3), ("user", 2), ("assistant", 3)],), ([("assistant", 1)],)],
             hint="each token of an assistant is predicted by the slot before it, if there is one.",
             slips={
                 "if the assistant begins, no slot comes before its first token.": (

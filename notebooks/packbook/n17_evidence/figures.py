@@ -50,16 +50,17 @@ def show_sweeps(swept: Mapping[str, Swept]) -> None:
     for ax, (optimizer, arms) in zip(axes, swept.items(), strict=True):
         draw_sweep(ax, arms)
         ax.set_title(optimizer, fontsize=13)
-        for arm, losses_by_rate in arms.items():
-            means = ", ".join(f"{losses.mean():.2f} at {rate:g}" for rate, losses in losses_by_rate.items())
-            sentences.append(f"{optimizer}, {arm}: {means}")
+        rates = ", ".join(f"{rate:g}" for rate in next(iter(arms.values())))
+        means = {arm: [f"{losses.mean():.2f}" for losses in by_rate.values()] for arm, by_rate in arms.items()}
+        listed = "; ".join(f"{arm} {', '.join(of_arm)}" for arm, of_arm in means.items())
+        sentences.append(f"{optimizer} at the rates {rates}: {listed}")
         same_best_rate &= len({*best_rates(dict(arms)).values()}) == 1
     axes[0].legend()
     title = "The arms have different best rates"
     if same_best_rate:
         title = "All arms of an optimizer have the same best rate"
     fig.suptitle(title)
-    show(fig, alt=f"Held-out loss at the end over the highest rate. {'; '.join(sentences)}.", name="sweep")
+    show(fig, alt=f"Held-out loss at the end by the highest rate. {'. '.join(sentences)}.", name="sweep")
 
 
 @styled()
