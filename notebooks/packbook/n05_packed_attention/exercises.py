@@ -112,17 +112,17 @@ class Layer:
 
 def layers_for(ids: Tensor) -> list[Layer]:
     """Return layers that keep the sequences of the segment `ids` apart, and layers that leak, from simple to hard."""
-    own = allowed_pairs(ids[None])[0]
+    same_segment = allowed_pairs(ids[None])[0]
     window = window_mask(torch.ones_like(ids), 3)
     positions = reset_positions(ids[None])[0]
     return [
         Layer("twice", lambda x: 2 * x),
-        Layer("block_diagonal_attention", partial(attended, mask=own)),
+        Layer("block_diagonal_attention", partial(attended, mask=same_segment)),
         Layer("state", carried),
         Layer("convolution", convolved),
         Layer("sliding_window", partial(attended, mask=window)),
         Layer("padding_mask", partial(attended, mask=(ids > 0).expand(len(ids), -1))),
-        Layer("positions_run_on", lambda x: attended(x + torch.arange(len(x)), own)),
+        Layer("positions_run_on", lambda x: attended(x + torch.arange(len(x)), same_segment)),
         Layer("counts_slots_of_its_own", lambda x: x * (1 + positions)),
     ]
 

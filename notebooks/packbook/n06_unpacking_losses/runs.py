@@ -24,8 +24,8 @@ from packlib.packing import Packs
 
 def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
     """Return `number` of WordNet's glosses as tokens, with usage examples where they have any, and their masking."""
-    some = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
-    return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
+    chosen = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
+    return tokenized(chosen, seed, max_length=128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
 
 
 def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:

@@ -105,9 +105,9 @@ def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
     sentences = []
     for ax, (name, bars) in zip(axes, orders.items(), strict=True):
         _draw_timeline(ax, bars)
-        held = most_held(bars)
-        ax.set_title(f"{name}: stage 0 holds {held} micro-batch{'es' * (held > 1)} at once", fontsize=13)
-        sentences.append(f"{name}: a stage waits {percent(waiting(bars))} of the time, stage 0 holds {held}")
+        num_held = most_held(bars)
+        ax.set_title(f"{name}: stage 0 holds {num_held} micro-batch{'es' * (num_held > 1)} at once", fontsize=13)
+        sentences.append(f"{name}: a stage waits {percent(waiting(bars))} of the time, stage 0 holds {num_held}")
     axes[-1].set_xlabel("time; a forward pass takes 1, a backward pass 2; gray: a stage waits")
     waits = {percent(waiting(bars), 0) for bars in orders.values()}
     fig.suptitle(f"In both orders a stage waits {waits.pop()} of the time" if len(waits) == 1 else "The orders differ")

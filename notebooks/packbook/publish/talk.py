@@ -115,6 +115,7 @@ def _slide(
 
 
 def _slide_of_own_figure(wish: Mapping[str, Any]) -> Slide:
+    """Return the slide of a figure that only the talk has, with its source at the end of the notes."""
     name = one_of("drawn", wish["drawn"], FIGURES)
     drawn = FIGURES[name]()
     data = base64.b64encode(svg(drawn.figure, drawn.alt).encode()).decode()
@@ -125,6 +126,7 @@ def _slide_of_own_figure(wish: Mapping[str, Any]) -> Slide:
 
 
 def _slide_of_notebook(wish: Mapping[str, Any], slides: Mapping[str, NumberedSlide]) -> Slide:
+    """Return the slide of a notebook's figure, with the notes of the talk; `slides` are those of the notebook."""
     slide, numbers = slides[one_of("figure", wish["figure"], slides)]
     image = slide.body[slide.body.index("<img ") :]  # without its heading
     claim = _filled(wish.get("claim", slide.heading), slide.name, numbers)

@@ -343,7 +343,9 @@ def _plain(value: Any) -> Any:
 def _fills(rows: np.ndarray, times: int) -> list[int]:
     """Return the number of each end of a row that fills `times` slots there; rows of one number alone are left out.
 
-    >>> _fills(np.array([[7, 8, 0, 0], [9, 9, 5, 0]]), 2)  # 0 at the end of the first row, 9 at the begin of the second
+    >>> import numpy as np
+    >>> from packlib.tools.loaders.batch_sequences import _fills
+    >>> _fills(np.array([[7, 8, 0, 0], [9, 9, 5, 0]]), 2)  # 0 ends the first row, 9 begins the second
     [0, 9]
     """
     varied = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
