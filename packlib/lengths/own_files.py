@@ -259,11 +259,11 @@ def _column_number(path: Path, column: str | None, names: list[str]) -> int:
         choice = f"choose one of {listed(names)} by column, or keep that one alone"
         raise ValueError(f"{named(path)} has {len(names)} columns: {choice}.")
     one_of(f"the column of {named(path)}", column, names)
-    refuse_doubles(named(path), [name for name in names if name == column])
+    refuse_same_names(named(path), [name for name in names if name == column])
     return names.index(column)
 
 
-def refuse_doubles(holder: str, names: Iterable[str]) -> None:
+def refuse_same_names(holder: str, names: Iterable[str]) -> None:
     """Raise a ValueError if two of these columns have the same name; `holder` is the file, as an error names it."""
     for name, times in Counter(names).most_common(1):
         if times > 1:

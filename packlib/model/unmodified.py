@@ -215,27 +215,15 @@ class Handover:
                 f"model must be a model of transformers, unmodified, not {type(model).__name__}"
                 f"{', which takes a PackedBatch as it is' if isinstance(model, PackedBert) else ''}."
             )
-        kind, backend = kind_of(model), model.config._attn_implementation
-        state_kernels = table()[kind, model.config.model_type]["kernels"]  # of layers that carry a state
-        balances_experts = getattr(model.config, "output_router_logits", False)
-        if form == "auto":
-            form = "padding_free" if state_kernels or balances_experts or "flash" in backend else "dense"
-        if form == "dense" and balances_experts:
-            raise TypeError(
-                f"{type(model).__name__} cannot take packs in the form 'dense': output_router_logits=True computes a "
-                "balancing loss that takes no mask of pairs; choose padding_free."
-            )
-        if reason := _refusal(form, kind, model.config.model_type, backend):
-            raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
-        parameters = inspect.signature(model.forward).parameters
-        reads = set(parameters)
-        if not hasattr(model.config, "type_vocab_size"):
-            reads.discard("token_type_ids")  # it takes them, but has no embeddings for them
-        if state_kernels:  # they begin their state anew where this changes
-            reads.add("seq_idx")
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            reads.add("**")
-        return cls(form, kind, model.config, model.dtype, first_position(model), frozenset(reads))
+        kind = kind_of(model)
+        return cls(
+            _exact_form(model, kind, form),
+            kind,
+            model.config,
+            model.dtype,
+            first_position(model),
+            _names_that_are_read(model, kind),
+        )
 
     def __call__(self, batch: PackedBatch) -> dict[str, Any]:
         """Make the arguments for a batch, in this form."""
@@ -352,6 +340,34 @@ class Handover:
         mask = within(is_causal, self.dtype, None if is_plain else rule)
         # sdpa knows masks of bool, of whatever precision the model is
         return mask == 0 if self.config._attn_implementation == "sdpa" else mask
+
+
+def _exact_form(model: PreTrainedModel, kind: str, form: Form) -> str:
+    """Return the form, or choose one for "auto"; raise a TypeError if the model would not be exact with it."""
+    family, backend = model.config.model_type, model.config._attn_implementation
+    carries_state = bool(table()[kind, family]["kernels"])
+    balances_experts = getattr(model.config, "output_router_logits", False)
+    if form == "auto":
+        form = "padding_free" if carries_state or balances_experts or "flash" in backend else "dense"
+    reason = _refusal(form, kind, family, backend)
+    if form == "dense" and balances_experts:
+        reason = "output_router_logits=True computes a balancing loss that takes no mask of pairs; choose padding_free"
+    if reason:
+        raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
+    return form
+
+
+def _names_that_are_read(model: PreTrainedModel, kind: str) -> frozenset[str]:
+    """Return the names of the arguments that the model's `forward` uses; "**" among them if it takes any other name."""
+    parameters = inspect.signature(model.forward).parameters
+    names = set(parameters)
+    if not hasattr(model.config, "type_vocab_size"):
+        names.discard("token_type_ids")  # it takes them, but has no embeddings for them
+    if table()[kind, model.config.model_type]["kernels"]:  # of layers that begin their state anew where this changes
+        names.add("seq_idx")
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        names.add("**")
+    return frozenset(names)
 
 
 def _refusal(form: str, kind: str, family: str, backend: str) -> str | None:

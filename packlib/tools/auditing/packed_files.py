@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from packlib.arguments import listed, no_frame, one_line, shown
 from packlib.files import at_home, named, naming
-from packlib.lengths.own_files import npy_header, refuse_doubles
+from packlib.lengths.own_files import npy_header, refuse_same_names
 from packlib.tools.auditing.columns import Columns, MeasuredRows, read_rows
 from packlib.tools.auditing.names import KINDS, MASKS, NEMO, TREES, WEIGHTS, names_in, without_borders
 from packlib.tools.auditing.tables import Table, tables_of
@@ -164,7 +164,7 @@ def _same_names(tables: list[Table], columns: Mapping[str, str], masks: Mapping[
     of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
     names = of_tables[0]
     for table, names_of_table in zip(tables, of_tables, strict=True):
-        refuse_doubles(table.name, [column for column in table.schema.names if column in names_of_table.values()])
+        refuse_same_names(table.name, [column for column in table.schema.names if column in names_of_table.values()])
         if odd := set(names_of_table.items()) ^ set(names.items()):
             odd_name, odd_column = min(odd)
             has, lacks = (table, tables[0]) if odd_name in names_of_table else (tables[0], table)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from packlib.arguments import function, listed, shown
 from packlib.lengths.overlong import Overlong
-from packlib.lengths.own_files import refuse_doubles
+from packlib.lengths.own_files import refuse_same_names
 from packlib.tools.rows.books import Books
 from packlib.tools.rows.column_values import (
     BatchRows,
@@ -132,7 +132,7 @@ class ColumnReader:
         Raises:
             ValueError: naming a column that is there twice, is not in all batches, or that no pack can carry.
         """
-        refuse_doubles("The data set", batch.schema.names)
+        refuse_same_names("The data set", batch.schema.names)
         batch = with_one_kind_of_text(self._without_dropped(batch))
         self._known.refuse_other_names(set(batch.schema.names), self.rows)
         refuse_columns_of_others(batch.schema.names)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from packlib.arguments import listed, no_frame, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
-from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file, refuse_doubles
+from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file, refuse_same_names
 from packlib.tools.rows.loss_masks import drop_option
 
 Format = Literal["lines", "arrow", "parquet"]
@@ -133,7 +133,7 @@ def as_data_set(value: Any) -> Any:
     """
     if not isinstance(value, pa.Table | pa.RecordBatch):
         return value
-    refuse_doubles("The data set", value.schema.names)
+    refuse_same_names("The data set", value.schema.names)
     import datasets
 
     return datasets.Dataset(value if isinstance(value, pa.Table) else pa.Table.from_batches([value]))
