@@ -15,6 +15,7 @@ from packlib.packing import plan
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
 BLOCKS = 64  # to which the explorer rounds lengths, so that least squares takes no time
+PATIENCE = 20  # seconds for one plan, far more than any set of the workbook needs
 
 
 class WeightExplorer(Explorer):
@@ -48,7 +49,7 @@ class WeightExplorer(Explorer):
     @styled()
     def draw(self, dataset: str, depth: int, cutoff: int, weight: float) -> tuple[Figure, str]:
         grid = self.grids[dataset]
-        best = plan(grid, max_sequences_per_pack=depth, time_limit=2)
+        best = plan(grid, max_sequences_per_pack=depth, time_limit=PATIENCE)
         left_over, empty, published_packs = published_result(grid, depth, solve(grid, depth, cutoff, weight))
         nnlshp = plan(grid, method="nnlshp", max_sequences_per_pack=depth, cutoff=cutoff, weight=weight)
         lpfhp = plan(grid, method="lpfhp", max_sequences_per_pack=depth)
