@@ -7,9 +7,9 @@ True
 
 The ideas are in `lengths`, `packing`, `work`, `batches`, `model`, `training` and `distributed`, each building on those
 before it. Each subpackage says in its `__init__` what to read first. SPFHP is in `packing/greedy.py`, a new method gets
-into the table of `packing/methods.py`, and `packing/search/bound.py` proves the bound. The tools for data, models and
-trainers of your own are in `packlib.tools` and build on the ideas. The notebooks share a package of their own,
-`packbook`.
+into the table of `packing/methods.py`, and `packing/proofs.py` says why a lower bound holds: by sums, or by prices, as
+`packing/search/bound.py` proves. The tools for data, models and trainers of your own are in `packlib.tools` and build
+on the ideas. The notebooks share a package of their own, `packbook`.
 """
 
 from typing import TYPE_CHECKING

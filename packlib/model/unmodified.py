@@ -137,7 +137,7 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
 
 
 def causal_labels(batch: PackedBatch) -> Tensor:
-    """Take the labels, or the tokens without labels, and mask the first of each sequence; shape (B, T)."""
+    """Take the labels, or the tokens if there are none; mask the first of each sequence and padding; shape (B, T)."""
     labels = batch.input_ids if batch.labels is None else batch.labels
     return labels.masked_fill(segment_begins(batch.segment_ids) | (batch.segment_ids == 0), IGNORED)
 

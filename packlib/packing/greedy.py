@@ -84,7 +84,8 @@ def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 
     For each length there is one scan of the packs, from the most space to the least. Each pack that it reaches takes
     one sequence of this length. The pack then has less space, so the same scan may reach it again and put in one more.
-    Sequences that find no pack in the scan open packs of one sequence each.
+    Sequences that find no pack in the scan open packs of one sequence each, even where such a pack has room for two:
+    four sequences of 2 tokens in rows of 8 make four packs. Shorter sequences may join them, in later scans.
     """
     packs = OpenPacks(max_sequences_per_pack or float("inf"))
     for length, sequences in from_long_to_short(histogram):
@@ -130,7 +131,7 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
-    packs = OpenPacks(max_sequences_per_pack or histogram.num_sequences)
+    packs = OpenPacks(max_sequences_per_pack or float("inf"))
     for length, sequences in from_long_to_short(histogram):
         best_fit(packs, length, sequences, histogram.max_length)
     return packs.equal_packs()

@@ -9,10 +9,12 @@ lengths that share a pack, and how many such packs there are. This one gives eac
     def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
         return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
 
-With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line
-and the tests of all methods include it, too. A histogram may count up to 2^63 sequences; a method that takes them one
-by one refuses more than it can, as `next_fit` of `baselines.py` does. SPFHP and LPFHP are in `greedy.py`, exact filling
-in `exact_filling.py`.
+With its name in `MethodName` and a line in `METHODS`, at the same place in both, `plan` finds it and verifies what it
+returns; the command line and the tests of all methods include it, too. An option of its own, such as the `seed` of
+`next_fit`, is a third argument of the function, and an argument of `plan` that goes into `all_options`. A histogram may
+count up to 2^63 sequences: a method that takes them one by one refuses more than it can take, as `next_fit` of
+`baselines.py` does, and is named in `_ONE_BY_ONE` of `tests/packing/test_plans.py`. SPFHP and LPFHP are in `greedy.py`,
+exact filling in `exact_filling.py`.
 """
 
 import inspect
@@ -45,9 +47,10 @@ _SHARE_FOR_ROUNDED = 0.5  # of `_STEPS`, for a search of rounded lengths: its fa
 class PackingMethod(Protocol):
     """Type of a method: from a histogram, a depth limit and the method's options to strategies.
 
-    `max_sequences_per_pack` is None for no limit, where that is the method's default. A method that proves a lower
-    bound itself returns `(strategies, proof)`, as `optimal` does. Without a proof, or with None, the plan gets the
-    strongest bound that sums of tokens or sequences prove (`proofs.py`).
+    Where `plan` gets no depth limit, `max_sequences_per_pack` is the method's default: None for no limit, or a number,
+    such as the 3 of `nnlshp`. A method that proves a lower bound itself returns `(strategies, proof)`, as `optimal`
+    does. Without a proof, or with None, the plan gets the strongest bound that sums of tokens or sequences prove
+    (`proofs.py`).
     """
 
     def __call__(

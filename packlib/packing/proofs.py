@@ -7,7 +7,7 @@ sequences. Of the remaining ones, a sequence of more than `L - s` tokens is alon
 least `s` tokens: such sequences need a pack each. The others share packs of `L` tokens, or of `d` sequences. So the
 packs are at least as many as the sequences that are alone, plus the tokens of the others divided by `L` (or the number
 of the others divided by `d`), rounded up. With `s = 1` this is the sum of all tokens, or of all sequences; with `s`
-over half a pack it counts the sequences too long to share a pack.
+over half a pack it counts the sequences of `s` tokens or more, of which no two share a pack.
 
 **Prices.** Each length has a price, such that the prices in a pack that is allowed add up to at most some `p`. The
 prices of all sequences then add up to at most `p` times the packs, whatever the packing (`search/bound.py`). Sums can

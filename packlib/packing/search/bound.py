@@ -24,8 +24,9 @@ of `exact.py` and `breakpoint_program.py`.
 worth more than 2^60 are refused, so no sum overflows the 64 bits of the table. `exact_dot` computes `sum(h * u)`
 exactly, in Python's integers where 64 bits do not hold it.
 
-The bound of a plan may be one pack higher than its prices prove: `whole_packs.py` then shows that no packing has just
-that many packs, with the help of HiGHS in floating point. `packlib.packing.proofs` lists all kinds of proofs.
+The bound of a plan may be one pack higher than its prices prove: `whole_packs.py` then shows, with the help of HiGHS in
+floating point, that no packing has only as many packs as they prove. `packlib.packing.proofs` lists all kinds of
+proofs.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The bound for long rows under a depth limit, its certificate: a value that no pack exceeds, found in few steps.
+"""For long rows: a value that no pack exceeds, found in few steps; `bound.py` divides by it.
 
 The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. Here a pack is relaxed three times.
 Each time no pack loses value, and integers only ever err upward, so the best relaxed pack is worth at least as much as
@@ -6,7 +6,7 @@ the best real one:
 
 - Short sequences, of at most a seventeenth of a pack, are seen together. Let h be the concave hull of their prices with
   the origin. `m` of them with `R` tokens in all are worth at most the sum of their h, which by concavity (Jensen) is at
-  most `m h(R / m)`; and the best split of the space over at most `m` of them is worth no more than that with all `R`.
+  most `m h(R / m)`. Fewer of them, or with fewer tokens, are worth no more than that: h is 0 at 0, and never falls.
 - The other sequences are long. There are at most 16 of them in a pack. Each length is rounded down to the grid, so
   every pack that fit still fits, at the same price.
 - The prices bend at a length after which they rise more slowly; both ends count as bends, too. Between bends the price

@@ -1,8 +1,9 @@
 """Whole packs from a list: an integer program.
 
-Fix a number of packs. At the prices of the best bound a plan of that many packs can waste so much in all, so no single
-pack of it wastes more. Where the packs that waste no more are few enough to be listed (`Knapsack.packs_worth`), an
-integer program over them finds such a plan, or proves that there is none. HiGHS solves it (`solver.py`).
+Fix a number of packs. At the prices of the best bound, all packs of a plan of that many can waste only so much together
+(`most_waste` of `ruled_out`), so no single one of them wastes more. Where the packs that waste no more are few enough
+to be listed (`Knapsack.packs_worth`), an integer program over them finds such a plan, or proves that there is none.
+HiGHS solves it (`solver.py`).
 """
 
 from collections.abc import Callable

@@ -8,13 +8,15 @@ What happens when a model leaks, in the order in which a check goes through the 
 1. `checking.py`: `check_packing` chooses a few sequences, and `_ask` asks all questions of their batch.
 2. `collated_batch.py`: a `CheckedBatch` calls the collator and the model. `own_moves` exchanges the tokens of one
    sequence after another and compares outputs; `own_slopes` takes gradients. `own_leak` returns the strongest `Leak`.
-3. `causes.py`: `diagnose_leak` cuts attention and convolutions at the borders of sequences, and puts the batch right in
-   one way after another. What stops the leak is the cause.
+3. `causes.py`: `diagnose_leak` finds where sequences meet (`innermost_leak` of `called_model.py`: the innermost part of
+   the model whose outputs depend on another sequence), and rules out simple causes. Then it cuts attention and
+   convolutions at the borders of sequences, and puts the batch right in one way after another. What stops the leak is
+   the cause.
 4. `model_questions.py`: `isolation` makes the `Finding` of leak and cause; their sentences are in `causes.csv`.
 
 Three more files do what their functions say, and need not be opened for that: `choosing.py` (`choose`: which few
 sequences), `locating.py` (`locate`: where each sequence is in the batch, found by its tokens) and `called_model.py`
-(`CalledModel`: calls the model, and records outputs, loss and parts).
+(`CalledModel`: calls the model, and records outputs, loss and parts; `gradients`: on which slots outputs depend).
 
 The other questions:
 

@@ -32,7 +32,7 @@ class Cut(TorchDispatchMode):
 
     Args:
         owner: shape (rows, T), the number of the piece in each slot, below 0 for none.
-        operations: "attention", "convolution", or both.
+        operations: "attention", "convolution", or "attention and convolution".
 
     Attributes:
         is_foreign: shape (rows, T, T), whether two slots of a row belong to different pieces.
@@ -258,6 +258,8 @@ def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
         cause = _of_attention(checked, cuts["attention"].seen_pairs, proven, only_attention=not causes)
         if cure is None:
             return Diagnosis([cause, *causes], place)
+        if cure.cause != "cache" and cure.batch.get("use_cache") != checked.batch.get("use_cache"):
+            causes = ["cache", *causes]  # the same cure with the cache on came before, and did not stop the leak
         return Diagnosis([cause, *causes], place, cure.batch, cure.field)
     return Diagnosis(_of_state(checked) if causes == ["state"] else causes, place)
 
@@ -298,7 +300,8 @@ def _cures(checked: CheckedBatch) -> Iterator[Cure]:
     comes first. That is
 
     1. with masks of pairs: a boolean mask becomes additive;
-    2. without them: the cache is off, the 2D mask is left out, the positions restart; one at a time, then together;
+    2. without them: the cache is off; the 2D mask is left out; it is left out and the positions restart; each of the
+       last two with the cache as it is, then with the cache off;
     3. a field of the collator's own, such as ids of documents, numbers the sequences;
     4. a mask of pairs keeps the sequences apart, additive or boolean.
     """
@@ -415,12 +418,12 @@ def _reads_ids_before(checked: CheckedBatch) -> bool:
     leak = checked.own_leak()
     if leak is None:
         return False
-    looking_slots = checked.pieces[leak.looks].slots
-    seen_slots = checked.pieces[leak.sees].slots
+    looking_slots = checked.pieces[leak.looking].slots
+    seen_slots = checked.pieces[leak.seen].slots
     all_but_last = seen_slots[:-_GRAM]  # all but those that an n-gram may read
     call = checked.called(checked.moved(checked.batch, all_but_last))
     change = checked.distance(call.outputs, checked.call.outputs)[looking_slots]
-    is_next = leak.sees + 1 == leak.looks
+    is_next = leak.seen + 1 == leak.looking
     return is_next and len(seen_slots) > _GRAM and not bool((change > checked.move_limit).any())
 
 

@@ -48,9 +48,9 @@ def check_packing(
 ) -> PackingCheck:
     """Test that packing does not change a model's outputs, loss or gradients.
 
-    Model and collator are only called, and not looked into. Tokens are found in the batch by their content, so nothing
-    that `collate` says of them is believed; a model is called with the tokens of each sequence alone, with tokens and
-    positions changed, and asked for gradients.
+    Model and collator are only called: their code is not read, but the parts of a module are watched as it runs. Tokens
+    are found in the batch by their content, so nothing that `collate` says of them is believed; a model is called with
+    the tokens of each sequence alone, with tokens and positions changed, and asked for gradients.
 
     Args:
         model: called as `model(**batch)`. It returns `.logits` (or other numbers for each token, such as hidden

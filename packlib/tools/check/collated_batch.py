@@ -41,14 +41,14 @@ class Leak(NamedTuple):
     Attributes:
         strength: the gradient relative to the largest, or the move of outputs relative to their size.
         by: "gradient" or "move", which `strength` is.
-        looks: the number of the piece whose outputs depend on the other one.
-        sees: the number of that other one.
+        looking: the number of the piece whose outputs depend on the other one.
+        seen: the number of that other one.
     """
 
     strength: float
     by: str
-    looks: int
-    sees: int
+    looking: int
+    seen: int
 
 
 class Unpacked(NamedTuple):
@@ -317,8 +317,8 @@ class CheckedBatch(CalledBatch):
         for kind, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.move_limit)):
             if values is not None and (values[allowed] > limit).any():
                 place_of_largest = int(np.where(allowed, values, -1).argmax())
-                looks, sees = divmod(place_of_largest, len(order))
-                return Leak(float(values[looks, sees]), kind, looks, sees)
+                looking, seen = divmod(place_of_largest, len(order))
+                return Leak(float(values[looking, seen]), kind, looking, seen)
         return None
 
     def own_leak(self, relation: str = "any") -> Leak | None:

@@ -138,8 +138,8 @@ def isolation(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Iterator[Fi
     for relation in ("earlier", "later"):
         question, leak = f"isolation from {relation} sequences", checked.own_leak(relation)
         if leak is not None and diagnosis is not None:
-            looks, sees = (checked.pieces[number].sequence for number in (leak.looks, leak.sees))
-            evidence = f"Sequence {looks} depends on sequence {sees}, by a {leak.by} of {leak.strength:.2g}"
+            looking, seen = (checked.pieces[number].sequence for number in (leak.looking, leak.seen))
+            evidence = f"Sequence {looking} depends on sequence {seen}, by a {leak.by} of {leak.strength:.2g}"
             met = f"; they meet first in {diagnosis.place}" * bool(diagnosis.place)
             yield Finding.failed(question, f"{evidence}{met}.", diagnosis.causes, name=diagnosis.name)
         elif pieces_share_rows:

@@ -13,10 +13,12 @@ makes of a row for an unmodified model. A sequence of a Parquet file comes to th
 4. `RowWriter` of `packed_rows.py` lays the sequences of each pack end to end, and writes the rows. If the data has no
    labels, `with_labels` of `token_labels.py` makes them: the first token of each sequence has -100. It also puts -100
    where a mask of the loss says so.
-5. `TransformersCollator` joins rows to a batch by `packlib.batches.flat`, and masks the first labels once more, since
-   labels that the data has may begin with a token.
-6. `Handover` of `packlib.model.unmodified` makes the arguments of the model, which shifts the labels and computes the
-   loss.
+5. `TransformersCollator` joins rows to a batch. In the form "dense", that of a Llama without a flash kernel,
+   `PackingCollator` of `packlib.batches.collation` makes a `PackedBatch`, with a row for each pack. In the form
+   "padding_free", `flatten_rows` of `packlib.batches.flat` makes one row of all sequences.
+6. `Handover` of `packlib.model.unmodified` makes the arguments of the model: the mask or the bounds, and the labels, of
+   which it masks the first of each sequence once more, since labels that the data has may begin with a token. The model
+   shifts the labels and computes the loss.
 
 `parquet_packs.py` writes files of packs, `row_stream.py` packs data sets that stream by, and `trees.py` lays sequences
 that share tokens into rows that hold these once.

@@ -6,9 +6,9 @@ A row with the sequences 7 8 6 and 4 5, that is with `seq_lengths` [3, 2], becom
     position_ids     0    1    2    0    1    they start again with each sequence
     labels        -100    8    6 -100    5    the 6 must not predict the 4, which begins another sequence
 
-The batch also has what keeps the two apart. In the form "dense" that is an `attention_mask` of pairs, shape
-(rows, 1, T, T). In the form "padding_free" it is the bounds `cu_seq_lens_q` and `cu_seq_lens_k`, [0, 3, 5], with
-`max_length_q` and `max_length_k`, 3. `packlib.model.unmodified` makes them.
+The batch also has what keeps the two apart. In the form "dense", which most models without a flash kernel get, that is
+an `attention_mask` of pairs, shape (rows, 1, T, T). In the form "padding_free" it is the bounds `cu_seq_lens_q` and
+`cu_seq_lens_k`, [0, 3, 5], with `max_length_q` and `max_length_k`, 3. `packlib.model.unmodified` makes them.
 """
 
 import sys

@@ -89,7 +89,7 @@ class Spool:
     """Takes sequences in batches, as `ColumnReader.read` returns them, and writes their columns to files in a folder.
 
     Args:
-        named: whether the files have names, since other processes, to which this object is sent, read them too.
+        shared: whether the files have names, since other processes, to which this object is sent, read them too.
 
     Attributes:
         columns: the file of each column, by name.
@@ -98,9 +98,9 @@ class Spool:
         digest: the same for the same sequences with the same columns, once it is finished.
     """
 
-    def __init__(self, folder: Path, named: bool) -> None:
+    def __init__(self, folder: Path, shared: bool) -> None:
         self._folder = folder
-        self._named = named
+        self._shared = shared
         self.columns = dict[str, ColumnFile]()
         self.digest = ""
         # by batch; a first one without a sequence, for data sets without one
@@ -111,7 +111,7 @@ class Spool:
         """Write the next sequences."""
         for name, (values, by_token) in sequences.columns.items():
             if name not in self.columns:
-                file_name = str(len(self.columns)) if self._named else None
+                file_name = str(len(self.columns)) if self._shared else None
                 self.columns[name] = ColumnFile(values.type, by_token, self._folder, file_name)
             self.columns[name].add(values)
         self._lengths.append(sequences.lengths)

@@ -90,7 +90,7 @@ def with_labels(columns: Columns, starts: np.ndarray, labels: bool) -> Columns:
     """Return the columns with labels that are -100 where the masks say so, in place of the masks.
 
     If the columns have no labels, these are made: the tokens, and -100 for the first of each sequence, which nothing
-    predicts. Where the data has labels, a first token keeps its own: a collator of packlib masks it.
+    predicts. Where the data has labels, a first token keeps its own: `Handover` masks it for a causal model.
 
     Args:
         columns: with the masks of the loss as one column, `TRAINED`, if there are any.

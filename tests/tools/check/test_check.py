@@ -118,6 +118,8 @@ FAULTS = {
     "mean of means": (
         lambda: (llama(), dense(), ROWS, {"step": cases.mean_of_means}), "accumulation", "a mean of means"),
     "cache left on": (lambda: (llama(use_cache=True), FLAT, ROWS), EARLIER, "cache is left on"),
+    "all-ones 2D mask, and the cache left on": (
+        lambda: (llama(use_cache=True), dense(mask="ones"), ROWS), EARLIER, "and the cache is left on"),
     "last sample lost": (lambda: (llama(), lambda rows: dense()(rows[:-1] or rows), ROWS), "tokens", "the last one"),
     "a sequence twice": (lambda: (llama(), lambda rows: dense()([*rows, rows[0]]), ROWS), "tokens", "twice"),
     "padding attended": (
