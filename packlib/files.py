@@ -373,13 +373,14 @@ def enough_memory(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def arrow_errors(begin: str = "") -> Iterator[None]:
-    """Turn the errors that Arrow raises about a file into ValueErrors; a MemoryError passes.
+    """Turn the errors that Arrow raises about a file into ValueErrors; those of too little memory pass.
 
     Args:
-        begin: words that its sentence begins with.
+        begin: the words before what Arrow says.
 
     Raises:
-        ValueError, MemoryError: with what Arrow says.
+        ValueError: with what Arrow says.
+        MemoryError, OSError: as Arrow raised it, if there is too little memory; see `enough_memory`.
     """
     import pyarrow as pa
 

@@ -33,7 +33,7 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]  # names and values of parameters, 
 Out: TypeAlias = Path | None
 # decorators that several commands share
 _command = partial(program.command, epilog=_CODES)
-_json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
 _out = partial(click.option, "--out", type=click.Path(path_type=Path))
 _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
@@ -41,7 +41,7 @@ _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), mu
 
 @_command("list")
 @_json
-def _list(script: bool) -> None:
+def _list(as_json: bool) -> None:
     """Name the notebooks and their parameters.
 
     \b
@@ -58,7 +58,7 @@ def _list(script: bool) -> None:
         lines = [line for line in "".join(tagged).splitlines() if ":" in line and line[0] != "#"]  # name: type = value
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         listed[name] = {"title": title, "parameters": lines}
-    if script:
+    if as_json:
         print(json.dumps({"notebooks": listed}, indent=2, ensure_ascii=False))
     else:
         for name, about in listed.items():
@@ -110,7 +110,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, replace: bool, progress: bool) -
 @click.option("--compare", multiple=True, metavar="RESULT", help="Draw this result; may be repeated.")
 @_json
 @_quiet
-def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool) -> int:
+def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, as_json: bool) -> int:
     """Run a notebook with every combination of parameters, and compare.
 
     \b
@@ -127,7 +127,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
         outcomes = sweep(cells, out, jobs, progress=progress)
         from packbook.run.comparison import conclude  # it loads matplotlib
 
-        return conclude(outcomes, out, list(compare), script)
+        return conclude(outcomes, out, list(compare), as_json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

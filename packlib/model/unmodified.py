@@ -159,7 +159,11 @@ def kind_of(model: PreTrainedModel) -> str:
 
 
 def _uncompared(config: Any, compared_classes: list[str]) -> str:
-    """Say why nobody has compared the packed outputs of this kind of model with its unpacked ones."""
+    """Say why nobody has compared the packed outputs of this kind of model with its unpacked ones.
+
+    Args:
+        compared_classes: the names of the classes of the same `model_type` that were compared; may be none.
+    """
     if compared_classes:
         return f"it has another head than {' or '.join(compared_classes)}, which was compared, packed and alone"
     if config.is_encoder_decoder:

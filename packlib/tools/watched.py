@@ -63,11 +63,13 @@ def _answer(child: "subprocess.Popen[bytes]", messages: Connection) -> Any:
     """Receive messages of the child up to its answer, and return that; raise the errors of `watched`."""
     waiting: _Waiting | None = None
     while True:
-        if waiting and not messages.poll(waiting[1] + GRACE):
-            raise StuckError(
-                f"{waiting[0]} did not come within {waiting[1]:g} seconds and could not be interrupted: compiled code "
-                "hangs that the loader calls. See --time-limit."
-            )
+        if waiting:
+            awaited, seconds = waiting
+            if not messages.poll(seconds + GRACE):
+                raise StuckError(
+                    f"{awaited} did not come within {seconds:g} seconds and could not be interrupted: compiled code "
+                    "hangs that the loader calls. See --time-limit."
+                )
         try:
             kind, value = messages.recv()
         except (EOFError, ConnectionResetError):
@@ -80,7 +82,7 @@ def _answer(child: "subprocess.Popen[bytes]", messages: Connection) -> Any:
             raise ValueError(value)
         if kind == "traceback":
             raise RuntimeError(f"the checking process failed:\n{value}")
-        waiting = value  # of the kind "waiting"
+        waiting = value  # the message is of the kind "waiting"; None once the wait is over
 
 
 def _death(code: int, waiting: _Waiting | None) -> str:

@@ -76,6 +76,7 @@ class GapExplorer(Explorer):
 
     @styled()
     def draw(self, dataset: str, max_length: int, depth: int, method: Method) -> tuple[Figure, str]:
+        limit = spoken(depth or None)  # the control has 0 for no limit
         best = self.plan(dataset, max_length, depth, "optimal")
         chosen = self.plan(dataset, max_length, depth, method)
         gap = chosen.num_packs - best.lower_bound  # packs above the bound
@@ -90,13 +91,13 @@ class GapExplorer(Explorer):
         shares = [percent(chosen.repeats[strategy] / chosen.num_packs) for strategy in most_used]
         packs = [chosen.strategies[strategy] for strategy in most_used]
         draw_packs(right, packs, best.histogram.max_length, labels=shares)
-        right.set_title(f"Most used, {spoken(depth or None)}")
+        right.set_title(f"Most used, {limit}")
         distance = "the best possible"
         if gap > 0:
             distance = f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         first_lengths = chosen.strategies[most_used[0]][:6]
         num_packs = f"{chosen.num_packs:,} pack{'s' * (chosen.num_packs > 1)}"
-        setting = f"maximum {best.histogram.max_length}, {spoken(depth or None)}"
+        setting = f"maximum {best.histogram.max_length}, {limit}"
         return fig, (
             f"{shown_name(best.histogram)}, {setting}: {METHOD_NAMES[method]} makes "
             f"{num_packs}, {distance}; efficiency {percent(chosen.efficiency, 2)}. The pack used most has "

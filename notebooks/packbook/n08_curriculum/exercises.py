@@ -70,7 +70,7 @@ def of_full_rows(tokens, rows, duration, lengths):
 
 
 def with_the_warmup_of_full_rows(tokens, rows, duration, lengths):
-    """Return the number of updates if the warm-up lasts for a share of the updates of full rows."""
+    """Return the number of updates if the warm-up lasts for `duration` times the updates that full rows would take."""
     full, seen, updates = of_full_rows(tokens, rows, duration, lengths), 0, 0
     while seen < tokens:
         seen += rows * length_due(updates, full, duration, lengths)

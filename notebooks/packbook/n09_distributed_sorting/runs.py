@@ -138,7 +138,7 @@ def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
 def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the packs and the tokens of each rank if the packs of a plan are dealt out in turn; shapes (ranks,)."""
     packs = deal(plan, np.arange(ranks), ranks)  # of each strategy and rank, shape (strategies, ranks)
-    tokens_of_strategy = np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64)
+    tokens_of_strategy = np.add.reduceat(plan.items, plan.offsets[:-1])  # the items are lengths
     return packs.sum(axis=0), tokens_of_strategy @ packs
 
 
@@ -148,9 +148,9 @@ def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dic
     Returns:
         Bytes by the kinds of `PackShare.bytes_sent`.
     """
-    samples, other_ranks = num_sequences / world_size, world_size - 1
-    bytes_of_an_id = 4 if samples < 2**31 else 8
-    ids_sent = samples * other_ranks / world_size
+    samples_of_a_rank, other_ranks = num_sequences / world_size, world_size - 1
+    bytes_of_an_id = 4 if samples_of_a_rank < 2**31 else 8  # it is sent as a position on the rank that holds it
+    ids_sent = samples_of_a_rank * other_ranks / world_size
     bytes_of_ids = bytes_of_an_id * ids_sent + 8 * other_ranks  # and 8 bytes to each rank that say how many ids come
     return {"histograms": 8 * (max_length + 1) * other_ranks, "sample ids": bytes_of_ids}
 

@@ -79,7 +79,11 @@ def row_by_tokens_alone(rooms, sample):
 
 
 def pipeline_updates(lengths, budget):
-    """Cut samples, from long to short, to updates as high as their first allows; deal each to four in turn."""
+    """Cut samples, from long to short, into updates of four micro-batches, to which they are dealt in turn.
+
+    The micro-batches of an update have equally many rows: as many as the budget allows at the update's longest length.
+    The number of samples is a multiple of four, and no length is above the budget.
+    """
     ids, updates = sorted(range(len(lengths)), key=lambda i: -lengths[i]), []
     while ids:
         rows = min(budget // lengths[ids[0]], len(ids) // 4)

@@ -27,7 +27,7 @@ def show_shapes(drawn: Mapping[str, Sequence[Rows]], row: int) -> None:
     """Show batches to scale, each as wide as its longest row and as high as it has rows; padding is gray.
 
     Args:
-        drawn: the batches by name; those of "packed" have rows of `row` slots.
+        drawn: the batches by name: first those in random order, last those of "packed", with rows of `row` slots.
     """
     most_rows = [max(map(len, batches)) for batches in drawn.values()]  # of a batch, in each panel
     fig, axes = new_figure(len(drawn), 1, height_ratios=most_rows)

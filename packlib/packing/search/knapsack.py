@@ -107,7 +107,8 @@ class Knapsack:
         items = np.zeros(len(space), np.int64)
         for first in range(0, len(space), _READ_AT_ONCE):
             batch = slice(first, first + _READ_AT_ONCE)
-            space_beside = space[batch, None] - sizes  # shape (packs of the batch, lengths), as all until the end
+            # these three have shape (packs of the batch, lengths)
+            space_beside = space[batch, None] - sizes  # below 0 where an item does not fit
             value_beside = np.where(space_beside >= 0, row_beside[space_beside], NOT_FOR_SALE)
             makes_it = value_beside + self.values == value[batch, None]
             items[batch] = makes_it.argmax(axis=1)  # the first True

@@ -137,12 +137,13 @@ class _Packs:
 
         Args:
             sequences: the indices of the sequences, from long to short; int64.
-            packs_of_copy: as of `_Places.packs_of_each_copy`. Each copy gets an even share of the long and the short.
+            packs_of_copy: the packs with a place for a first, for a second, … sequence of the size, which are its
+                copies; as many places as `sequences`, or more. Each copy gets an even share of the long and the short.
             tokens: those that are planned for a sequence of the size.
         """
         # to which copy each sequence goes: those of a copy are spread evenly from the first sequence to the last
         spread = [(np.arange(len(packs)) + 0.5) / len(packs) for packs in packs_of_copy]
-        in_turn = np.argsort(np.concatenate([np.zeros(0), *spread]), kind="stable")
+        in_turn = np.argsort(np.concatenate([np.zeros(0), *spread]), kind="stable")  # zeros: there may be no copies
         copy_of = np.repeat(np.arange(len(packs_of_copy)), [len(packs) for packs in packs_of_copy])[in_turn]
         for copy, packs in enumerate(packs_of_copy):
             of_copy = sequences[copy_of[: len(sequences)] == copy]

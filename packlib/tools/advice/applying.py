@@ -59,7 +59,7 @@ def code_for(
         replicas=batch.replicas if batch else replicas,
         rate=f"{recipe.learning_rate:.6g}" if recipe else "",
         betas=tuple(float(f"{beta:.8g}") for beta in recipe.betas) if recipe else (),
-        decay=f"{recipe.weight_decay:g}" if recipe else "",
+        weight_decay=f"{recipe.weight_decay:g}" if recipe else "",
         power=f"{recipe.power:g}" if recipe and recipe.decay == "polynomial" else "",
         overlong=overlong,
         attention=attention,

@@ -525,22 +525,24 @@ class _PackTotals:
         """Say what is wrong with the packs, in sentences.
 
         Args:
-            slots: that a pack may have.
+            slots: that a pack may have; `max_length`, where that is given.
         """
         first_position = min(self.starts, default=0)
         resumed = self.starts.total() - self.starts[first_position]
-        later = f"Sequences that do not start at position {first_position}, as what goes on after a cut: {resumed:,}."
+        start_later = (
+            f"Sequences that do not start at position {first_position}, as the rest after a cut: {resumed:,}."
+        )
         starts_late = first_position not in (0, 2)
         sentences = {
             f"Packs with more than {slots:,} slots: {self.over:,}.": self.over,
-            later: resumed,
+            start_later: resumed,
             f"Sequences start at position {first_position}: models number from 0 (RoBERTa from 2).": starts_late,
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
         untrained = {name: UNTRAINED[word] for name, word in self._masks.items() if self.marked.get(name, 1) == 0}
         sentences |= {
-            f"{name} is {number} for all tokens: nothing would be trained on.": True
-            for name, number in untrained.items()
+            f"{name} is {value} for all tokens: nothing would be trained on.": True
+            for name, value in untrained.items()
         }
         problems = [sentence for sentence, is_true in sentences.items() if is_true]
         return problems + [

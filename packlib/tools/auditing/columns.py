@@ -229,6 +229,7 @@ class _RowReader:
         """Read the sequences by the other columns that tell them, and say where they tell others.
 
         Args:
+            kinds: the columns that tell where sequences begin; the first is `self.kind`.
             sequences: by the first of `kinds`.
             slots: those of sequences, if rows have gaps between them; else None.
 
@@ -244,10 +245,11 @@ class _RowReader:
             if name in (self.kind, "input_ids") or name in self.short:
                 continue
             sequences_told = self.sequences(name, self.real)
-            if NEMO not in (name, self.kind):
+            if NEMO not in (name, self.kind):  # NeMo leaves out last tokens, so its lengths are others anyway
                 differ = _differ(sequences, sequences_told)
+                # padding may look like a sequence by this column
                 may_be_padding = self.real is None and name in _BY_SLOT and len(self.ids) > 0 and differ.any()
-                if may_be_padding and self.sizes is not None and slots is not None:  # that looks like a sequence
+                if may_be_padding and self.sizes is not None and slots is not None:
                     sequences_told = self.sequences(name, _all_but_padding(self.sizes, self.ids, slots))
                     differ = _differ(sequences, sequences_told)
                 self.say(f"{self.kind} and {name} tell other sequences", differ)

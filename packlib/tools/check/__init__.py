@@ -14,9 +14,16 @@ What happens when a model leaks, in the order in which a check goes through the 
    the cause.
 4. `model_questions.py`: `isolation` makes the `Finding` of leak and cause; their sentences are in `causes.csv`.
 
-Three more files do what their functions say, and need not be opened for that: `choosing.py` (`choose`: which few
-sequences), `locating.py` (`locate`: where each sequence is in the batch, found by its tokens) and `called_model.py`
-(`CalledModel`: calls the model, and records outputs, loss and parts; `gradients`: on which slots outputs depend).
+For example, a Llama gets a 2D `attention_mask` of ones, so each sequence of a row sees the ones before it. `own_slopes`
+has gradients of sequence 1's outputs on the slots of sequence 0, and `own_leak` returns
+`Leak(strength=0.17, by="gradient", looking=1, seen=0)`. `innermost_leak` names `model.layers.0.self_attn`. With
+attention cut nothing leaks, so attention is at fault. With the cache off the batch still leaks; without its mask it
+does not. So the mask is the cause, and `diagnose_leak` returns `Diagnosis(["ones"], "model.layers.0.self_attn", …)`.
+`isolation` yields `Finding("isolation from earlier sequences", "failed", …)` with what `causes.csv` says of "ones".
+
+Read `own_leak` and `diagnose_leak`: the rest does what its functions say, and need not be opened for that.
+`choosing.py` chooses the few sequences, `locating.py` finds by its tokens where each sequence is in the batch, and
+`called_model.py` calls the model and records its outputs, its loss, and on which slots they depend (`gradients`).
 
 The other questions:
 

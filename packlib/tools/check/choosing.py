@@ -123,7 +123,7 @@ def _candidates(rows: list[dict], group: str | None, max_tokens: int) -> Iterato
     pool = by_length
     if len(short_units) >= 4:
         long_units = by_length[len(short_units) :]
-        pool = short_units + long_units[-2:]  # of those to be cut the two longest
+        pool = short_units + long_units[-2:]  # of the units with a sequence that will be cut, the two longest
 
     def rows_of(chosen_units: list) -> list[dict]:
         return [row for row, name in zip(rows, names, strict=True) if name in chosen_units]
@@ -139,9 +139,10 @@ def _candidates(rows: list[dict], group: str | None, max_tokens: int) -> Iterato
     unit_count = max(count for count in counts if count <= 2 or row_count(spread(pool, count)) <= _SEQUENCES)
     yield rows_of(spread(pool, unit_count))
     yield rows_of(pool[-unit_count:])
-    for sequence_count in _COUNTS:
-        if unit_count < sequence_count and len(pool) > unit_count:
-            yield rows_of(spread(pool, sequence_count * unit_count // _SEQUENCES))
+    larger_counts = {min(sequence_count * unit_count // _SEQUENCES, len(pool)) for sequence_count in _COUNTS}
+    for count in sorted(larger_counts):
+        if count > unit_count:
+            yield rows_of(spread(pool, count))
     yield rows
 
 

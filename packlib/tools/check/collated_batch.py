@@ -603,7 +603,8 @@ class CheckedBatch(CalledBatch):
         """Measure how much the first and the last token of a piece depend on each of its tokens, by gradients.
 
         Returns:
-            In the batch, and alone: each of shape (2, tokens), relative to the largest. None if there are no gradients.
+            In the batch, and alone: each of shape (2, tokens), relative to the largest over all slots. None without
+            gradients, or if the piece has no batch of its own that the model takes.
         """
         piece, unpacked = self.pieces[number], self.unpacked[number]
         unpacked_call = None if unpacked is None else self.called.try_call(unpacked.batch)

@@ -305,7 +305,7 @@ def refuse_another(out: Path, options: Mapping[str, Any]) -> None:
     record = read_json(out / RECORD, "record of a packing")
     for name, value in options.items():
         if record.get(name) != value:
-            words = {"data": "other data", "plan": "another plan"}  # of which the record has digests
+            words = {"data": "other data", "plan": "another plan"}  # instead of their digests, which say nothing
             difference = words.get(name, f"{name} {shown(record.get(name))}, not {shown(value)}")
             if record.get("finished") is True:
                 raise ValueError(f"{shown(str(out))} holds another packing, of {difference}: name another folder.")
