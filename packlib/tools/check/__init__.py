@@ -5,21 +5,25 @@ that gets a `CheckedBatch` and yields a `Finding`: what was measured, and if the
 
 What happens when a model leaks, in the order in which a check goes through the files:
 
-1. `checking.py`: `check_packing` chooses a few sequences, and `_ask` asks all questions of their batch.
+1. `checking.py`: `check_packing` chooses a few sequences, and `_ask` asks all questions of their batch. Before the
+   first question it calls `own_leak` (2), and if there is a leak, `diagnose_leak` (3).
 2. `collated_batch.py`: a `CheckedBatch` calls the collator and the model. `own_moves` exchanges the tokens of one
-   sequence after another and compares outputs; `own_slopes` takes gradients. `own_leak` returns the strongest `Leak`.
+   sequence after another and compares outputs; `own_slopes` takes gradients. `own_leak` returns the strongest `Leak` by
+   gradients, or else by exchanged tokens; None if neither is more than rounding or noise.
 3. `causes.py`: `diagnose_leak` finds where sequences meet (`innermost_leak` of `called_model.py`: the innermost part of
    the model whose outputs depend on another sequence), and rules out simple causes. Then it cuts attention and
-   convolutions at the borders of sequences, and puts the batch right in one way after another. What stops the leak is
-   the cause.
+   convolutions at the borders of sequences. The cut that stops the leak says which of them is at fault; if none does,
+   a state is, or something counted over the batch. For attention, the batch is also put right in one way after
+   another: the first that stops the leak names the cause, unless the pairs of slots that see each other say more.
 4. `model_questions.py`: `isolation` makes the `Finding` of leak and cause; their sentences are in `causes.csv`.
 
-For example, a Llama gets a 2D `attention_mask` of ones, so each sequence of a row sees the ones before it. `own_slopes`
-has gradients of sequence 1's outputs on the slots of sequence 0, and `own_leak` returns
-`Leak(strength=0.17, by="gradient", looking=1, seen=0)`. `innermost_leak` names `model.layers.0.self_attn`. With
-attention cut nothing leaks, so attention is at fault. With the cache off the batch still leaks; without its mask it
-does not. So the mask is the cause, and `diagnose_leak` returns `Diagnosis(["ones"], "model.layers.0.self_attn", …)`.
-`isolation` yields `Finding("isolation from earlier sequences", "failed", …)` with what `causes.csv` says of "ones".
+For example, a Llama with `use_cache=False` gets `position_ids` that restart, but also a 2D `attention_mask` of ones, so
+each sequence of a row sees the ones before it. `own_slopes` has gradients of sequence 1's outputs on the slots of
+sequence 0, and `own_leak` returns a leak such as `Leak(strength=0.17, by="gradient", looking=1, seen=0)`.
+`innermost_leak` names `model.layers.0.self_attn`. With attention cut nothing leaks, so attention is at fault. Without
+its mask the batch does not leak either. So the mask is the cause, and `diagnose_leak` returns `Diagnosis(["ones"],
+"model.layers.0.self_attn", …)`. `isolation` yields `Finding("isolation from earlier sequences", "failed", …)` with what
+`causes.csv` says of "ones".
 
 Read `own_leak` and `diagnose_leak`: the rest does what its functions say, and need not be opened for that.
 `choosing.py` chooses the few sequences, `locating.py` finds by its tokens where each sequence is in the batch, and

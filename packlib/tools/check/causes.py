@@ -162,13 +162,13 @@ class Diagnosis(NamedTuple):
         causes: names of rows of causes.csv, which has their sentences.
         place: the part of the model in which sequences meet first; empty if no part shows it.
         cured: the batch, changed so that nothing leaks; None if no change is known.
-        name: the field of the batch that is to blame, if it is a field of the collator's own.
+        field: the field of the batch that is to blame, if it is one of the collator's own; else empty.
     """
 
     causes: list[str]
     place: str
     cured: dict | None = None
-    name: str = ""
+    field: str = ""
 
 
 def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
@@ -182,7 +182,7 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
     4. Every attention, every convolution, or both, are cut at the borders. What stops the leak causes it; if nothing
        does, a state carries it from one sequence to the next.
     5. For attention, the batch is put right in one way after another (`_cures`). The first that stops the leak says
-       what is wrong with the batch.
+       what is wrong with the batch, unless the pairs of slots that see each other say more (`_of_attention`).
     """
     slots = [piece.slots for piece in checked.pieces]
     # the path of the innermost part of the model in which sequences meet, and how many slots back it reaches

@@ -141,7 +141,7 @@ def isolation(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Iterator[Fi
             looking, seen = (checked.pieces[number].sequence for number in (leak.looking, leak.seen))
             evidence = f"Sequence {looking} depends on sequence {seen}, by a {leak.by} of {leak.strength:.2g}"
             met = f"; they meet first in {diagnosis.place}" * bool(diagnosis.place)
-            yield Finding.failed(question, f"{evidence}{met}.", diagnosis.causes, name=diagnosis.name)
+            yield Finding.failed(question, f"{evidence}{met}.", diagnosis.causes, name=diagnosis.field)
         elif pieces_share_rows:
             yield Finding(
                 question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {method}."

@@ -1,8 +1,8 @@
 """`ColumnReader`: sequences of the batches of a data set, with their columns, masks of the loss and labels.
 
-Each step has a file of its own: `tokenizing.py` makes tokens of texts, `column_values.py` checks columns,
-`row_borders.py` takes rows apart that hold several sequences, `mask_columns.py` reads masks of the loss, `cutting.py`
-cuts what is too long, `token_labels.py` finds the labels, and `books.py` counts all of these.
+Each step has a file of its own: `tokenizing.py` makes tokens of texts, `row_borders.py` takes rows
+apart that hold several sequences, `column_values.py` checks columns, `mask_columns.py` reads masks of the loss,
+`cutting.py` cuts what is too long, `token_labels.py` counts the labels, and `books.py` adds all of these up.
 """
 
 import math
