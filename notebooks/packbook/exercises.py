@@ -191,7 +191,7 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Turn single numbers of NumPy and torch into Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
+    """Turn single numbers into Python's own, to ten digits, also in lists: 0.6561, not 0.6561000000000001."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
     is_array = getattr(value, "ndim", 0) > 0

@@ -70,7 +70,7 @@ def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None =
     sequence that has them ends, those of one sequence alone until it ends itself. That holds for trees of any depth.
 
     Args:
-        seen_until: for each slot, the first later slot that does not see it; int64, shape (B, T).
+        seen_until: for each slot, the first later slot that does not see it, or T if all do; int64, shape (B, T).
         position_ids: the place of each token in its own sequence, from the root on; int64, shape (B, T).
         rule: as in `allowed_pairs`.
     """
@@ -100,7 +100,7 @@ def tree_block_mask(seen_until: Tensor) -> Any:
     (1, 1, 7, 7)
 
     Args:
-        seen_until: for each slot, the first later slot that does not see it; int64, shape (B, T).
+        seen_until: for each slot, the first later slot that does not see it, or T if all do; int64, shape (B, T).
     """
 
     def in_sight(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:

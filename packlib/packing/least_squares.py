@@ -86,7 +86,12 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
 def _towards(weights: np.ndarray, entries: np.ndarray) -> np.ndarray:
     """Go from these entries of x in a straight line towards `weights`, until the first of them is 0.
 
-    Both arguments and the result have shape (columns of the basis,). At least one weight is 0 or less.
+    Args:
+        weights: the best weights of the basis, of which at least one is 0 or less; shape (columns of the basis,).
+        entries: what x has there now, above 0 wherever the weight is 0 or less; same shape.
+
+    Returns:
+        The entries at which it stops, none of them below 0; same shape.
     """
     falling = np.flatnonzero(weights <= 0.0)
     steps = entries[falling] / (entries[falling] - weights[falling])  # at which share of the way each is 0

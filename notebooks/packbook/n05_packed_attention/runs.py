@@ -176,14 +176,14 @@ def example_packs(lengths: np.ndarray, max_length: int) -> Tensor:
 
 
 def pairs_computed(segment_ids: Tensor) -> dict[str, float]:
-    """Return, by form of the mask, the query-key pairs that it computes, for each pair within a sequence.
+    """Return, by form of the mask, how many query-key pairs it computes for each one that lies within a sequence.
 
     Args:
-        segment_ids: shape (B, T).
+        segment_ids: shape (B, T), 0 on padding.
     """
     packs, slots = segment_ids.shape
     needed = 0  # pairs within sequences
-    tiles = 0  # of pairs that a block mask computes
+    tiles = 0  # that a block mask computes, each of TILE × TILE pairs
     in_segments = 0  # pairs that bounds compute; padding is a segment for them
     packs_at_once = max(1, 2**24 // slots**2)  # the block mask tries every pair, which takes memory
     for part in segment_ids.split(packs_at_once):

@@ -125,11 +125,11 @@ def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
 
 @styled()
 def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
-    """Show the final losses of the recorded runs next to the losses of counting.
+    """Show the final losses of the recorded runs next to those of counting tokens, without any training.
 
     Args:
         ended: by arm, final held-out losses in nats, shape (seeds,).
-        baselines: losses of counting in nats, by name.
+        baselines: losses of counting in nats, by name; that of "bigram" is needed.
     """
     fig, ax = new_figure()
     draw_ends(ax, ended, baselines)
@@ -138,10 +138,11 @@ def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -
     num_runs = len(final_losses)
     runs = f"All {num_runs} runs" if num_below == num_runs else f"{num_below} of {num_runs} runs"
     ax.set_title(f"{runs} ended below the bigram", pad=28)
-    seeds = {len(losses) for losses in ended.values()}
+    numbers_of_seeds = sorted({len(losses) for losses in ended.values()})
+    seeds = " or ".join(map(str, numbers_of_seeds))
     listed = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
     counting = ", ".join(f"{name} {loss:.2f}" for name, loss in baselines.items())
-    alt = f"Held-out loss in nats, means of {min(seeds)} seeds: {listed}; counting alone: {counting}."
+    alt = f"Held-out loss in nats, means of {seeds} seeds: {listed}; counting alone: {counting}."
     show(fig, alt=alt, name="documents-ends")
 
 

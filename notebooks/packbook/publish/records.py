@@ -104,7 +104,10 @@ def _compared() -> Iterable[str]:
 
 
 def _time_and_updates() -> list[tuple[str, str, str]]:
-    """Return, for each arm with short rows first, its processor time and updates as shares of those of full rows."""
+    """Return, for each arm with short rows first, its processor time and updates as shares of those of full rows.
+
+    The updates have no interval, since all seeds make equally many.
+    """
     times = experiments.shares("curriculum-length", "cpu_seconds", CONFIDENCE)
     updates = experiments.shares("curriculum-length", "update", CONFIDENCE)
     return [(arm, _in_percent(time), percent(updates[arm].mean)) for arm, time in times.items()]

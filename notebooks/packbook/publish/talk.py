@@ -106,6 +106,11 @@ def _slide(
     - `claim` and `text`, in Markdown.
 
     A name in braces, in the claim and notes of a figure, stands for one of the figure's numbers.
+
+    Args:
+        wish: that table.
+        slides_of_notebook: returns the slides of a notebook, by the names of their figures.
+        address: as in `talk`.
     """
     if "drawn" in wish:
         return _slide_of_own_figure(wish)

@@ -19,7 +19,7 @@ from packlib.packing.greedy import EqualPacks
 from packlib.packing.search.best import Best
 
 _STEPS_A_ROUND = 50_000  # of refilling: some 100 ms
-_SEARCH_STEPS = 600  # what a step of refilling is for the deadline
+_DEADLINE_STEPS = 600  # what a step of refilling counts for the deadline, whose steps are shorter
 _STEPS_A_SEQUENCE = 50  # of the deadline: listing all packs, at first and whenever one was saved
 _SEQUENCES = 2_000_000  # of more, each round would change too little
 WRITING = 3e-6  # seconds a sequence: writing the plan down and verifying it, which must fit before the deadline
@@ -38,6 +38,8 @@ _SLOTS_A_STEP = 1 << 14  # of a set of bits; the steps of longer ones count for 
 def refill(best: Best, patience: int) -> None:
     """Refill the best plan and offer the results, until the bound is met or the deadline is over.
 
+    A plan of more than `_SEQUENCES` sequences is left as it is.
+
     Args:
         patience: rounds in a row that save no pack, after which it ends, too.
     """
@@ -53,7 +55,7 @@ def refill(best: Best, patience: int) -> None:
         steps_before = refilling.steps
         while refilling.steps < steps_before + _STEPS_A_ROUND and len(refilling.packs) > best.lower_bound:
             refilling.attempt()
-        best.deadline.spend((refilling.steps - steps_before) * _SEARCH_STEPS)
+        best.deadline.spend((refilling.steps - steps_before) * _DEADLINE_STEPS)
         fewer = len(refilling.packs) < best.num_packs
         if fewer:
             best.offer([(pack, 1) for pack in refilling.packs])

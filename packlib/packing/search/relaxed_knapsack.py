@@ -110,12 +110,12 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
 
 
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first_long: int, most_long: int) -> int:
-    """Bound the value of the best pack from above, with these sequences as the long ones.
+    """Bound the value of the best pack from above, where sequences are long from `first_long` tokens up.
 
     Args:
         prices, occurs: as of `relaxed_best`.
         limit: the most sequences that a pack can hold.
-        first_long: sequences of at least so many tokens are long.
+        first_long: the fewest tokens of a long sequence.
         most_long: the most long sequences that a pack can hold.
     """
     capacity = len(prices) - 1
@@ -123,7 +123,7 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first_long
     short, long = lengths[lengths < first_long], lengths[lengths >= first_long]
     hull = ConcaveHull.of(short, prices[short])
     bends = _bends(prices, max(first_long, int(lengths[0])))
-    # bends in place of all long lengths: not if there are no fewer, nor if `_best_with_any` takes too many additions
+    # bends take the place of all long lengths only if they are fewer, and `_best_with_any` takes few enough additions
     finest_cells = capacity // _finest_cell(capacity)
     takes_all_long = len(long) <= len(bends) or most_long * len(hull.lengths) * finest_cells > _WORK
     cell, best_long = _best_on_grid(long if takes_all_long else bends, prices, most_long)

@@ -235,7 +235,7 @@ def _read(
         say("reading the lengths")
         return read_uncut(lengths, column, say, masks, tokenizer, second_budget, argument="lengths")
     if masks or tokenizer is not None or second_budget is not None:
-        name = "masks" if masks else "second_budget" if tokenizer is None else "tokenizer"
+        name = "masks" if masks else "tokenizer" if tokenizer is not None else "second_budget"
         raise ValueError(f"{name} must be left out for lengths, which have no columns; it is for files of rows.")
     if column is not None:
         raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")

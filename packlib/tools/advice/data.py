@@ -176,10 +176,11 @@ class _Rows:
             )
         self._read_columns = None if tokenizer is not None else {self._column, *other_columns}  # None: all
 
-        not_about_loss = {name for name, word in masks.items() if word in ("keep", "drop")}
-        says_loss = other_columns & {*_LOSS, *masks} & {*names} - not_about_loss
+        # columns that are there and say what is trained on, without those that only may be masks
+        columns_of_loss = other_columns & {*_LOSS, *masks} & {*names}
+        columns_of_loss -= {name for name, word in masks.items() if word in ("keep", "drop")}
         makes_mask = tokenizer is not None and "messages" in names
-        self.labels = Labels() if says_loss or makes_mask else None
+        self.labels = Labels() if columns_of_loss or makes_mask else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
         """Yield the lengths of the sequences of each batch; count their labels and their amounts of a second budget."""

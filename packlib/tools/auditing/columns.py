@@ -89,7 +89,9 @@ class _RowReader:
 
     Attributes:
         kind: the column that tells where sequences begin.
+        columns: those of these rows, by name.
         first_row: the number of the first row in its file.
+        masks: by column that is a mask of the loss, the word for what it means.
         sizes: slots of each row, shape (rows,); None where no column has a number for each slot.
         ids: the tokens of all rows.
         short: columns that have not as many numbers as `input_ids`; they are not read.
@@ -109,8 +111,9 @@ class _RowReader:
         self.sizes = self._sizes()
         self.short = self._short_columns()
         self.real = self._real_slots()
+        no_starts = np.empty(0, int)  # where sequences start is not known yet, so their first tokens count, too
         self.counts = {
-            name: int(np.count_nonzero(trained_tokens(word, columns[name][1], np.empty(0, int))))
+            name: int(np.count_nonzero(trained_tokens(word, columns[name][1], no_starts)))
             for name, word in self.masks.items()
         }
         has_ids = self.sizes is not None and len(self.ids) == self.sizes.sum()
@@ -339,7 +342,14 @@ class _RowReader:
         )
 
     def _between_bounds(self, name: str, real: np.ndarray | None) -> _Sequences:
-        """Return the sequences of a column of lengths, or of bounds."""
+        """Return the sequences of a column of lengths, or of bounds, without those of 0 tokens.
+
+        Args:
+            real: as in `sequences`.
+
+        Raises:
+            ValueError: naming a row with a sequence of fewer than 0 tokens, or with bounds that cannot be right.
+        """
         sizes, values = self.columns[name]
         if name == "seq_lengths":
             lengths, depths = values.astype(np.int64), sizes

@@ -83,11 +83,12 @@ class Contents:
         shared = set.intersection(*(set(chunk.bits) for chunk in self.chunks)) if self.chunks else set()
         self.columns = [name for name in (self.chunks[0].bits if self.chunks else ()) if name in shared - {TOGETHER}]
         self._together = TOGETHER if TOGETHER in shared else "".join(self.columns[:1])
-        self._begins = np.cumsum([0, *(len(chunk.lengths) for chunk in self.chunks)])
+        # the number of the first sequence of each chunk, and at the end of all sequences
+        self._first_sequence = np.cumsum([0, *(len(chunk.lengths) for chunk in self.chunks)])
         self.tokens = self._joined([chunk.tokens for chunk in self.chunks], np.uint64)
 
     def __len__(self) -> int:
-        return int(self._begins[-1])
+        return int(self._first_sequence[-1])
 
     @staticmethod
     def _joined(parts: list[np.ndarray], kind: type) -> np.ndarray:
@@ -133,14 +134,15 @@ class Contents:
         return self._joined([chunk.lengths for chunk in self.chunks], np.int64)
 
     def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
-        """Mark the tokens of some sequences that are trained on, one sequence after the other; bool."""
+        """Return whether each token of some sequences is trained on, one sequence after the other; bool."""
         name = self._name(column)
         all_bytes = self._joined([chunk.bits[name] for chunk in self.chunks], np.uint8)
         first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self.chunks)])  # of each chunk
         lengths = self.lengths()
-        begins = np.cumsum(lengths) - lengths  # of each sequence, in tokens of all
-        chunk_of_sequence = np.searchsorted(self._begins, sequences, side="right") - 1
-        tokens_before = begins[sequences] - begins[self._begins[:-1]][chunk_of_sequence]  # in the same chunk
+        first_token = np.cumsum(lengths) - lengths  # of each sequence, counted through all chunks
+        chunk_of_sequence = np.searchsorted(self._first_sequence, sequences, side="right") - 1
+        first_of_chunk = first_token[self._first_sequence[:-1]]
+        tokens_before = first_token[sequences] - first_of_chunk[chunk_of_sequence]  # in the same chunk
         places = ranges(first_byte[chunk_of_sequence] * 8 + tokens_before, lengths[sequences])  # in bits
         bits = all_bytes[places // 8] >> (7 - places % 8).astype(np.uint8)  # the first token is the highest bit
         return (bits & 1).astype(bool)
@@ -173,5 +175,5 @@ class Contents:
 
     def _chunk(self, sequence: int) -> tuple[Chunk, int]:
         """Return the chunk that has a sequence, and the number of the sequence there."""
-        number = int(np.searchsorted(self._begins, sequence, side="right")) - 1
-        return self.chunks[number], sequence - int(self._begins[number])
+        number = int(np.searchsorted(self._first_sequence, sequence, side="right")) - 1
+        return self.chunks[number], sequence - int(self._first_sequence[number])

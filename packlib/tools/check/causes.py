@@ -39,7 +39,7 @@ class Cut(TorchDispatchMode):
         hold_tokens: shape (rows, T, T), whether both slots belong to pieces, and none to padding.
         kernel: how many slots a convolution that was cut reaches back.
         seen_pairs: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has
-            any.
+            any; slots are counted through all rows; shape (pairs, 2).
     """
 
     def __init__(self, owner: np.ndarray, operations: str) -> None:
@@ -396,6 +396,9 @@ def _as_in_the_short_batch(checked: CheckedBatch, seen_pairs: np.ndarray) -> boo
     """Return True if the borders of the short batch explain which slots of the first row see each other.
 
     The model had the short batch before this one, and may have kept its mask.
+
+    Args:
+        seen_pairs: as a `Cut` has them, of all rows; those of other rows are left out.
     """
     owner = checked.owner[0]
     owner_before = owners(checked.short["input_ids"], found_in(checked.short, checked.sequences))[0]

@@ -25,8 +25,8 @@ class Groups(CalledBatch):
     """A batch of groups, and where the answers and the shared tokens are in it.
 
     Attributes:
-        behind: for each answer the tokens of its prompt, and its own.
-        pieces: of the answers that are whole in the batch, and of prompts. The sequence of a piece is the number of an
+        prompts_and_answers: for each answer the tokens of its prompt, and its own.
+        pieces: of the answers and prompts that are whole in the batch. The sequence of a piece is the number of an
             answer; prompts have the numbers that follow those of all answers.
         answers: the pieces of answers, by their numbers.
         limit: the largest distance of outputs that counts as noise or rounding.
@@ -34,20 +34,22 @@ class Groups(CalledBatch):
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
         chosen_groups = _few(groups)
-        self.behind = [([*group["prompt"]], [*answer]) for group in chosen_groups for answer in group["answers"]]
+        self.prompts_and_answers = [
+            ([*group["prompt"]], [*answer]) for group in chosen_groups for answer in group["answers"]
+        ]
         batch = collated(called, collate, [dict(group) for group in chosen_groups])
-        answers = [answer for _, answer in self.behind]
-        # the last token of a prompt may be at the head of each answer instead
+        answers = [answer for _, answer in self.prompts_and_answers]
+        # the last token of a prompt may be at the head of each answer instead; one token alone is found anywhere
         prompts = [group["prompt"][:-1] for group in chosen_groups if len(group["prompt"]) > 2]
         contents = [np.asarray(tokens) for tokens in (*answers, *prompts)]
         pieces = locate(batch["input_ids"].cpu().numpy(), contents)
         super().__init__(called, batch, [p for p in pieces if len(p.slots) == len(contents[p.sequence])])
-        self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
+        self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(answers)}
         self.limit = max(10 * self.noise.same_seed, _APART * self.rounding)
 
     def unpacked_outputs(self, number: int) -> Tensor:
         """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""
-        prompt, answer = self.behind[number]
+        prompt, answer = self.prompts_and_answers[number]
         return self.called({"input_ids": torch.tensor([[*prompt, *answer]])}).outputs
 
 
@@ -57,12 +59,12 @@ def shared_prompt_findings(
     """Yield a finding for each question; see `check_packing`."""
     with called.mode(train=False):
         checked = Groups(called, collate, groups)
-        missing = sorted(set(range(len(checked.behind))) - set(checked.answers))
+        missing = sorted(set(range(len(checked.prompts_and_answers))) - set(checked.answers))
         if missing:
-            evidence = f"Of {len(checked.behind)} answers number {missing[0]} is not found whole."
+            evidence = f"Of {len(checked.prompts_and_answers)} answers number {missing[0]} is not found whole."
             yield Finding.failed("tokens", evidence, "lost", which="an answer")
         else:
-            yield Finding("tokens", PASSED, f"All {len(checked.behind)} answers are there.")
+            yield Finding("tokens", PASSED, f"All {len(checked.prompts_and_answers)} answers are there.")
         moves = checked.moves(checked.batch)
         answer_pieces = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
         # how much each answer (column) moves another piece (row), which it should not
@@ -94,7 +96,7 @@ def _same_as_alone(checked: Groups, unpacked_outputs: dict[int, Tensor], moves: 
     misplaced = 0  # answers with other positions than behind their prompt
     positions = checked.batch.get(POSITIONS)
     for number, piece in checked.answers.items():
-        answer_start = len(checked.behind[number][0])
+        answer_start = len(checked.prompts_and_answers[number][0])
         outputs_alone = unpacked_outputs[number][answer_start:]
         distances[number] = checked.distance(checked.call.outputs[piece.slots], outputs_alone).max().item()
         if has_slots(positions, checked.ids):
@@ -125,7 +127,7 @@ def _loss(checked: Groups, unpacked_outputs: dict[int, Tensor]) -> Finding:
         return Finding("loss", INCONCLUSIVE, "The model returns no loss.")
     losses_by_answer = []
     for number, outputs in unpacked_outputs.items():
-        prompt, answer = checked.behind[number]
+        prompt, answer = checked.prompts_and_answers[number]
         losses_by_answer.append(
             cross_entropy(outputs[len(prompt) - 1 : -1], torch.tensor(answer).to(outputs.device), reduction="none")
         )

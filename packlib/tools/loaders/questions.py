@@ -17,7 +17,7 @@ from packlib.tools.loaders.loader_check import INCONCLUSIVE
 from packlib.tools.loaders.sequence_names import OTHER_TOKENS, SequenceNames
 
 _FEW = 5  # different sequences; the order of fewer can be the same by chance
-_NO_LABELS = "neither labels nor a mask of the loss"  # in sentences
+_NEITHER = "neither labels nor a mask of the loss"  # in sentences
 _GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
 
 CAUSES = {  # by name, what most likely makes a question fail, and what to do about it
@@ -409,13 +409,14 @@ def same_labels(
     """Ask whether each sequence keeps its labels.
 
     Args:
-        right: by sequence of the reference, the numbers of the labels that it may have.
+        right: by sequence of the reference, the numbers of the labels that it may have, as `SequenceNames` gives them;
+            a number below 0 stands for none to compare.
     """
     pairs = _labeled(epochs, reference)
     if all(label < 0 for _, label in pairs):
         if any(label >= 0 for labels in right.values() for label in labels):
             whose = "source has" if reference.from_source else "batches of one rank alone have"
-            return Finding("labels", INCONCLUSIVE, f"The {whose} labels, and the batches have {_NO_LABELS}.")
+            return Finding("labels", INCONCLUSIVE, f"The {whose} labels, and the batches have {_NEITHER}.")
         return Finding("labels", NOT_ASKED, "Neither side has labels or a mask of the loss.")
     has_right = {number for number, labels in right.items() if any(label >= 0 for label in labels)}
     compared = [(number, label) for number, label in pairs if number in has_right]
@@ -425,14 +426,15 @@ def same_labels(
         )
     if not compared:
         lacks = "the source has" if reference.from_source else "those of one rank alone have"
-        return Finding("labels", INCONCLUSIVE, f"The batches have labels, and {lacks} {_NO_LABELS}.")
+        return Finding("labels", INCONCLUSIVE, f"The batches have labels, and {lacks} {_NEITHER}.")
+    num_compared = len({number for number, _ in compared})  # each sequence once, in however many epochs it comes
     # The labels of the batches may be at their own tokens, or at the tokens that predict them.
     differing = min((_differing(compared, right, names, shift) for shift in (0, 1)), key=len)
     if not differing:
-        return Finding("labels", PASSED, f"{len(compared):,} sequences have the labels of the reference.")
+        return Finding("labels", PASSED, f"{num_compared:,} sequences have the labels of the reference.")
     lost, added = _lost_and_added(differing, right, names)
-    sequences = names.named([number for number, _ in differing])
-    evidence = f"{len(differing):,} of {len(compared):,} sequences have other labels: {sequences}"
+    numbers = list(dict.fromkeys(number for number, _ in differing))
+    evidence = f"{len(numbers):,} of {num_compared:,} sequences have other labels: {names.named(numbers)}"
     evidence += f"; {lost:,} labels are lost and {added:,} added." if lost or added else "."
     cause = "labels moved"
     if lost and not added:
@@ -465,13 +467,13 @@ def _differing(
     """Return the pairs of a sequence and its labels whose labels are not right, each pair once.
 
     Args:
-        pairs: the number of a sequence, and the number of its labels.
+        pairs: the number of a sequence that has labels in the reference, and the number of its labels in a batch.
         right: as in `same_labels`.
-        shift: 1 if a label is at the token before its own, which predicts it; 0 if it is at its own.
+        shift: 1 if the batches have each label at the token before its own, which predicts it; 0 if at its own.
     """
     differing = []
     for number, label in dict.fromkeys(pairs):
-        has_no_labels = label < 0  # and the reference has some
+        has_no_labels = label < 0
         if has_no_labels or not any(
             _equal(names.labels[label], names.labels[right_label], shift)
             for right_label in right[number]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import UserDict
+from functools import partial
 
 import accelerate.data_loader
 import numpy as np
@@ -205,6 +206,19 @@ def test_images_with_classes_are_checked():
             yield [pictures, classes if rank < 1 else classes.roll(1)]
 
     assert check_loader(exchanged)["labels"].verdict == "failed"
+
+
+def test_a_sequence_that_comes_in_several_epochs_is_counted_once_among_those_with_labels():
+    rows = [{"input_ids": [n, n + 1, n + 2], "labels": [-100, n + 1, n + 2]} for n in (10, 20, 30)]
+
+    def make(rank, ranks, epoch, spoiled=()):
+        shown = [{**row, "labels": [-100, -100, row["labels"][2]]} if row in spoiled else row for row in rows]
+        return [[row] for row in shown[rank::ranks]]
+
+    right = check_loader(make, ranks=1, source=rows)["labels"]
+    assert right.verdict == "passed" and right.evidence.startswith("3 sequences have the labels")
+    wrong = check_loader(partial(make, spoiled=rows[:2]), ranks=1, source=rows)["labels"]
+    assert wrong.verdict == "failed" and wrong.evidence.startswith("2 of 3 sequences have other labels"), wrong
 
 
 def test_equal_sequences_are_counted():
