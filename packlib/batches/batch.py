@@ -287,7 +287,7 @@ def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, defaults: di
 
 
 def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
-    """Raise a ValueError if a field has another shape, or a value that no token or label has."""
+    """Raise a ValueError if a field has another shape than `segment_ids` or `sequence_starts`, or a forbidden value."""
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         like = "segment_ids" if name in _BY_TOKEN else "sequence_starts"
         if fields[name] is not None and fields[name].shape != fields[like].shape:

@@ -252,7 +252,7 @@ def _group_starts(largest_ends: np.ndarray) -> list[int]:
     """Return the first row of each group, if each takes as many rows as it may.
 
     Args:
-        largest_ends: for each row, the end of the largest group that starts there.
+        largest_ends: for each row, the row behind the largest group that starts there.
     """
     starts = [0]
     while largest_ends[starts[-1]] < len(largest_ends):

@@ -16,7 +16,7 @@ import torch
 
 from packlib.collectives import LostRankError, RankError
 
-LIBRARY = os.path.dirname(torch.__file__)
+TORCH = os.path.dirname(torch.__file__)
 GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them
 
 
@@ -52,7 +52,7 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
         first = next(iter(failures.values()))
         error = failures.get(first.rank, first)  # it may be about another rank, whose own report says more
         returned = sorted(reports.keys() - failures.keys())
-        waited = isinstance(error, LostRankError) or f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", ""))
+        waited = isinstance(error, LostRankError) or f"{TORCH}/distributed" in str(getattr(error, "__notes__", ""))
         if returned and waited:
             # perhaps it waited for one that has left
             error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, returned))}.)",)
@@ -72,15 +72,15 @@ def _death(rank: int, world_size: int, exit_code: int) -> RankError:
 
 def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -> RankError:
     """Make the error of ranks that did not report: about one that does not wait for others, if there is one."""
-    time.sleep(GRACE)  # until they have written where they are
+    time.sleep(GRACE)  # until they have written their stacks, which `faulthandler` begins at the deadline
     states, waiting = {}, set()
     for rank in missing:
         stack = folder / f"stack-{rank}"
         threads = stack.read_text(encoding="utf-8") if stack.exists() else ""
         frames = re.findall(r'File "(.*)", line (\d+) in (.*)', threads.rpartition("Thread ")[2])  # the main one's
-        user_frames = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
+        user_frames = [frame for frame in frames if not frame[0].startswith(TORCH)]
         states[rank] = "in {2}, line {1} of {0}".format(*user_frames[0]) if user_frames else "at its start"
-        if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
+        if any(file.startswith(f"{TORCH}/distributed") for file, _, _ in frames):
             waiting.add(rank)
     rank = min(missing - waiting, default=min(missing))
     stands = f"{'waits for other ranks' if rank in waiting else 'is'} {states[rank]}"

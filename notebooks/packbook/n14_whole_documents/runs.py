@@ -123,16 +123,16 @@ def expected_losses(p: float, m: int) -> tuple[float, float]:
     """Return the loss on token m, from 1 up, of a model of whole sequences and of one whose training text was cut.
 
     Token 0 is a fair coin, and each later token equals it with probability p. The second model has never seen a
-    token 0: it takes what it is given for later tokens, whose beginning was cut off, and infers that beginning.
+    token 0: it reads all m tokens before as later ones, whose beginning was cut off, and infers that beginning.
     Source: Ding and others, Fewer Truncations (arXiv 2404.10830), section 2.1 and appendix A. In nats.
     """
     q = 1 - p
     whole = -p * log(p) - q * log(q)
     cut = 0.0
     for others in range(m):  # of the tokens 1 to m - 1, how many equal token 0
-        k = others + 1  # token 0 agrees with itself
+        k = others + 1  # of the m tokens before, how many equal token 0, itself included
         chance = comb(m - 1, others) * p**others * q ** (m - 1 - others)
-        belief = 1 / (1 + (q / p) ** (2 * k - m))  # that the beginning was equal to token 0 (Bayes)
+        belief = 1 / (1 + (q / p) ** (2 * k - m))  # that the inferred beginning equals token 0 (Bayes)
         predicted = belief * p + (1 - belief) * q
         cut -= chance * (p * log(predicted) + q * log(1 - predicted))
     return whole, cut

@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def records_page() -> str:
 
 
 def _compared() -> Iterable[str]:
-    """Yield the parts with intervals, as Markdown."""
+    """Yield the parts of the page that compare runs, as Markdown."""
     yield from (_ALL, _table(("asks", "arm", "compared with", "difference", "verdict"), every_arm()))
 
     yield from (_RATES, _sweep("curriculum-rates-sweep"), "Each arm at its own rate, five new seeds:")
@@ -215,7 +216,7 @@ def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         values = list(end_by_seed.values())
         about_arm = dict(zip(arm_columns, arm, strict=True))
         about_arm["runs"] = len(values)
-        about_arm[f"{label}, mean"] = f"{sum(values) / len(values):.3f}"
+        about_arm[f"{label}, mean"] = f"{fmean(values):.3f}"  # `sum` rounds otherwise since Python 3.12
         about_arm["lowest"] = f"{min(values):.3f}"
         about_arm["highest"] = f"{max(values):.3f}"
         arms.append(about_arm)

@@ -290,6 +290,7 @@ def _longer_sequences(findings: Findings) -> Decision:
             reason += f"{'is' if lost.labels == 1 else 'are'} lost, since nothing predicts the first token of a piece."
     else:
         if row.tokens_cut > LOSSY * tokens:
+            # with a second budget sequences can only be dropped
             cure = "take longer rows" if findings.second else "split longer sequences instead (--overlong split)"
             choice = f"{_losses(findings, lost)} are lost: {cure}"
         else:

@@ -135,7 +135,7 @@ class OpenSource:
             )
 
     def _columns_to_read(self, table: Table, tokens: str, names: Mapping[str, str]) -> dict[str, str]:
-        """Choose the columns of a table that are read: tokens, and the lists that tell labels, masks and shape.
+        """Choose the columns of a table that are read: tokens, and the lists of labels, masks, padding and sequences.
 
         Args:
             tokens: the column of tokens, or of lengths.

@@ -462,15 +462,15 @@ class Sequences:
             starts, ends: slots, shape (places,).
 
         Returns:
-            The tokens of the sequence, 0 for none; shape (places,).
+            How many tokens each of these sequences has, 0 where none begins; shape (places,).
         """
         longest = np.zeros(len(starts), np.int64)
-        for level in self._levels:
+        for level in self._levels:  # the longest sequences first: what is found first is the longest
             places = np.flatnonzero((longest == 0) & (starts + level.size <= ends))  # where no sequence is found yet
             hashes_there = parts.hashes(starts[places], np.full(len(places), level.size))
             candidate = np.searchsorted(level.first_hashes, hashes_there)
             while len(places):
-                # places whose first tokens no further sequence has are done
+                # a place is done if no further sequence begins with its first tokens
                 has_candidate = candidate < len(level.first_hashes)
                 has_candidate[has_candidate] = (
                     level.first_hashes[candidate[has_candidate]] == hashes_there[has_candidate]
@@ -480,9 +480,9 @@ class Sequences:
                 hashes_there = hashes_there[has_candidate]
 
                 lengths = level.lengths[candidate]
-                is_equal = starts[places] + lengths <= ends[places]
-                fitting = np.flatnonzero(is_equal)
+                fitting = np.flatnonzero(starts[places] + lengths <= ends[places])
                 hashes_of_all = parts.hashes(starts[places[fitting]], lengths[fitting])
+                is_equal = np.zeros(len(places), bool)
                 is_equal[fitting] = hashes_of_all == level.hashes[candidate[fitting]]
                 longest[places[is_equal]] = lengths[is_equal]
 

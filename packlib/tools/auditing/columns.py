@@ -203,8 +203,8 @@ class _RowReader:
         widths = used if kind == NEMO or sizes is None else sizes
         self.refuse(used > widths, f"has more tokens by its {kind} than input_ids")
         with_ends = sequences._replace(lengths=sequences.lengths + (kind == NEMO))  # NeMo leaves out last tokens
-        has_gaps = sizes is not None and bool(with_ends.lengths.sum() < sizes.sum())
-        slots = ranges(with_ends.starts, with_ends.lengths) if has_gaps else None  # those of sequences
+        has_other_slots = sizes is not None and bool(with_ends.lengths.sum() < sizes.sum())
+        slots = ranges(with_ends.starts, with_ends.lengths) if has_other_slots else None  # those of sequences
 
         by_column = {kind: sequences} | self._compare_columns(kinds, sequences, slots)
         for name, sequences_told in by_column.items():
@@ -229,12 +229,12 @@ class _RowReader:
     def _compare_columns(
         self, kinds: list[str], sequences: _Sequences, slots: np.ndarray | None
     ) -> dict[str, _Sequences]:
-        """Read the sequences by the other columns that tell them, and say where they tell others.
+        """Read the sequences by the other columns that tell them, and say in which rows these differ from `sequences`.
 
         Args:
             kinds: the columns that tell where sequences begin; the first is `self.kind`.
             sequences: by the first of `kinds`.
-            slots: those of sequences, if rows have gaps between them; else None.
+            slots: those of sequences, if rows have others too, such as padding; else None.
 
         Returns:
             The sequences by each other column, by its name.
@@ -267,10 +267,10 @@ class _RowReader:
         labels_at_ends: np.ndarray | None,
         keep_contents: bool,
     ) -> Chunk | None:
-        """Count what trains on nothing, and return the contents of sequences, without the gaps between them.
+        """Count what trains on nothing, and return the contents of sequences, without the other slots.
 
         Args:
-            slots: those of sequences, if rows have gaps between them; else None.
+            slots: those of sequences, if rows have others too, such as padding; else None.
             trained: by column, which slots hold a token that is trained on.
             labels_at_ends: the label in the last slot of each sequence, if labels are the next tokens; else None.
         """
@@ -279,8 +279,8 @@ class _RowReader:
             ids = ids[slots] if len(ids) else ids
             trained = {name: of_slots[slots] for name, of_slots in trained.items()}
         if trained:
-            starts_without_gaps = np.cumsum(sequences.lengths) - sequences.lengths
-            self.counts |= _untrained(trained, sequences._replace(starts=starts_without_gaps))
+            starts_among_these = np.cumsum(sequences.lengths) - sequences.lengths
+            self.counts |= _untrained(trained, sequences._replace(starts=starts_among_these))
         if not keep_contents or self.sizes is None:
             return None
         row_begins = np.cumsum(self.sizes) - self.sizes

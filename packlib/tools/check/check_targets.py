@@ -2,10 +2,10 @@
 
 import importlib
 import os
-import runpy
 import sys
+import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,14 +39,8 @@ def check_target(
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
-    search_path, is_folder = sys.path[:], Path(target).is_dir()
-    functions = [name for name in ("" if is_folder else target, collate) if name]
-    files = [Path(name.rpartition(":")[0]) for name in functions]
-    # Modules are found in this folder, and beside each file that is named, as with `python file.py`. A model alone
-    # needs none, and nothing that lies beside it may be taken for a package.
-    sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"]
-    sys.path[:0] = [os.getcwd()] * bool(functions)
-    try:
+    is_folder = Path(target).is_dir()
+    with modules_beside(name for name in ("" if is_folder else target, collate) if name):
         arguments = _of_folder(Path(target)) if is_folder else _of_function(target)
         if collate is not None:
             arguments = {**arguments, "collate": function_of(collate)}
@@ -54,8 +48,28 @@ def check_target(
 
         with _in_one_sentence(target):
             return check_packing(**{"progress": progress} | arguments | asked)
+
+
+@contextmanager
+def modules_beside(functions: Iterable[str]) -> Iterator[None]:
+    """Find modules in this folder and beside each file that is named, as with `python file.py`; later as before.
+
+    A model alone needs none, and nothing that lies beside it may be taken for a package.
+
+    Args:
+        functions: "module:name" or "file.py:name".
+    """
+    path_before = sys.path[:]
+    holders = [Path(function.rpartition(":")[0]) for function in functions]
+    files = [holder for holder in holders if holder.suffix == ".py"]
+    sys.path[:0] = [os.getcwd()] * bool(holders) + [str(file.resolve().parent) for file in files]
+    try:
+        yield
     finally:
-        sys.path[:] = search_path
+        sys.path[:] = path_before
+        for file in files:
+            if isinstance(sys.modules.get(file.stem), _FileModule):
+                del sys.modules[file.stem]
 
 
 def _of_function(target: str) -> dict[str, Any]:
@@ -77,12 +91,32 @@ def function_of(target: str) -> Callable:
         raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")
     path = regular_file(module, "a Python file") if module.endswith(".py") else None
     with _in_one_sentence(target):
-        functions = (
-            vars(importlib.import_module(module)) if path is None else runpy.run_path(str(path), run_name=path.stem)
-        )
+        functions = vars(importlib.import_module(module) if path is None else _run_file(path))
     if name not in functions:
         raise ValueError(f"There is no function {target!r}: {module} has no {name!r}.")
     return functions[name]
+
+
+class _FileModule(types.ModuleType):
+    """The module that `_run_file` makes of a file."""
+
+
+def _run_file(path: Path) -> types.ModuleType:
+    """Run a Python file as a module, and return it; its compiled code is not stored.
+
+    Workers of a loader that are no forks import the module by its name. So it stays in `sys.modules`, unless the name
+    is that of a module that is there already.
+    """
+    module = _FileModule(path.stem)
+    module.__file__ = str(path)
+    namesake = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+    finally:
+        if namesake is not None:
+            sys.modules[path.stem] = namesake
+    return module
 
 
 @contextmanager

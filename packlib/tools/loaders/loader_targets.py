@@ -1,12 +1,9 @@
 """The target of `packlib check --loader`: a function of yours that makes a loader."""
 
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from packlib.tools.check.check_targets import function_of
+from packlib.tools.check.check_targets import function_of, modules_beside
 
 
 def check_target(target: str, *, tell: Callable[..., None], **options: Any) -> tuple[str, str, bool | None]:
@@ -25,13 +22,7 @@ def check_target(target: str, *, tell: Callable[..., None], **options: Any) -> t
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check.
     """
-    path_before = sys.path[:]
-    file = Path(target.rpartition(":")[0])
-    folders = [os.getcwd()]  # where the function's own imports are looked for first
-    if file.suffix == ".py":
-        folders.append(str(file.resolve().parent))
-    sys.path[:0] = folders
-    try:
+    with modules_beside([target]):
         make = function_of(target)
         from packlib.tools.loaders.checking import check_loader  # loads torch, which a refusal does not need
         from packlib.tools.loaders.passes import Caller
@@ -39,5 +30,3 @@ def check_target(target: str, *, tell: Callable[..., None], **options: Any) -> t
         Caller.tell = staticmethod(tell)
         check = check_loader(make, **options)
         return repr(check), check.to_json(), check.passed
-    finally:
-        sys.path[:] = path_before

@@ -46,7 +46,7 @@ class MaskReader:
         self._prompt_lengths = set[str]()  # the masks with one number for each sequence, of its first tokens
         # By mask, and by TRAINED for all masks together: how many tokens it lets be trained on,
         self._trained_tokens = dict[str, int]()
-        self._packed_tokens = dict[str, int]()  # and how many of these are in the packs.
+        self._trained_packed = dict[str, int]()  # and how many of these are in the packs.
 
     @property
     def names(self) -> list[str]:
@@ -165,7 +165,7 @@ class MaskReader:
         """
         for name, is_trained in trained.items():
             packed = is_trained if tokens is None else is_trained[tokens]
-            self._packed_tokens[name] = self._packed_tokens.get(name, 0) + int(np.count_nonzero(packed))
+            self._trained_packed[name] = self._trained_packed.get(name, 0) + int(np.count_nonzero(packed))
 
     def add(self, later: "MaskReader") -> None:
         """Add what another process has read of the masks in its part of the data."""
@@ -174,7 +174,7 @@ class MaskReader:
             self._all_binary[name] = self._all_binary.get(name, True) and all_binary
         for counts, later_counts in (
             (self._trained_tokens, later._trained_tokens),
-            (self._packed_tokens, later._packed_tokens),
+            (self._trained_packed, later._trained_packed),
         ):
             for name, tokens in later_counts.items():
                 counts[name] = counts.get(name, 0) + tokens
@@ -195,7 +195,7 @@ class MaskReader:
                 raise ValueError(
                     f"The column {shown(name)} is {untrained_value} for all tokens, so that none would be trained on."
                 )
-            share = percent(1 - self._packed_tokens[name] / max(1, packed_tokens))
+            share = percent(1 - self._trained_packed[name] / max(1, packed_tokens))
             is_length = name in self._prompt_lengths
             where = "for the first tokens that it counts" if is_length else f"where it is {untrained_value}"
             became[name] = f"labels are -100 {where}, for {share} of the tokens"

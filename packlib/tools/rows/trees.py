@@ -395,7 +395,8 @@ class TreeCollator:
             raise ValueError("A batch needs at least one row; this one has none.")
         width = max(len(row["input_ids"]) for row in rows)
         columns = self._padded(rows, width)
-        is_path_end = columns["seen_until"] == torch.arange(width) + 1  # no slot behind it sees it
+        sizes, slots = torch.tensor([len(row["input_ids"]) for row in rows]), torch.arange(width)
+        is_path_end = (columns["seen_until"] == slots + 1) & (slots < sizes[:, None])  # no slot behind it sees it
         path_lengths = columns["position_ids"][is_path_end] + 1
         self._handover.check_lengths(width, int(path_lengths.min()), int(path_lengths.max()))
         _announce(len(rows), width)
@@ -424,6 +425,7 @@ class TreeCollator:
     def _padded(self, rows: Sequence[Mapping[str, Any]], width: int) -> dict[str, Tensor]:
         """Return the columns with a value for each slot, each row filled up to `width`; int64, shape (B, width)."""
         columns = {}
+        # Padding is seen until the end of the row, by padding alone, so that no slot sees nothing.
         for name, fill in (_FILLS | {"input_ids": self.pad_id, "seen_until": width}).items():
             padded_rows = [[*row[name], *[fill] * (width - len(row[name]))] for row in rows]
             columns[name] = torch.tensor(padded_rows, dtype=torch.int64)

@@ -197,6 +197,33 @@ def test_a_loader_that_asks_its_process_for_the_rank_can_be_wrong():
         check_loader(lambda epoch: torch.distributed.barrier() or ROWS)
 
 
+FILE_OF_A_LOADER = """
+from torch.utils.data import DataLoader
+
+
+class Data:
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, at):
+        return {"input_ids": [at, at + 1, at + 2]}
+
+
+def make(rank, ranks, epoch):
+    data = Data()
+    shown = [at for at in range(rank, 8, ranks)]
+    return DataLoader(data, sampler=shown, num_workers=1, collate_fn=list, multiprocessing_context="forkserver")
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_are_no_forks_find_what_the_file_defines(tmp_path, monkeypatch, capsys):
+    """Python 3.14 and macOS start them so: they import the file by its name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_workers.py").write_text(FILE_OF_A_LOADER)
+    assert main(["check", "--loader", "my_workers.py:make", "--ranks", "1", "--no-shuffle"]) == 0, capsys.readouterr()
+
+
 def test_images_with_classes_are_checked():
     found = check_loader(images)
     assert found.passed and found["labels"].verdict == "passed"

@@ -8,7 +8,14 @@ import torch
 import transformers
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BertForMaskedLM, FalconForCausalLM, LlamaForCausalLM, MambaForCausalLM, RoFormerForCausalLM
+from transformers import (
+    BertForMaskedLM,
+    FalconForCausalLM,
+    LlamaForCausalLM,
+    MambaForCausalLM,
+    Phi3ForCausalLM,
+    RoFormerForCausalLM,
+)
 
 from packlib.batches import IGNORED
 from packlib.model.attention import tree_block_mask, tree_pairs
@@ -210,6 +217,21 @@ def test_flex_attention_with_the_rule_of_three_lines_is_the_dense_mask():
     with quiet():
         found = flex_attention(*drawn, block_mask=block)
     assert (found - scaled_dot_product_attention(*drawn, attn_mask=dense[:, None])).abs().max() < 1e-5
+
+
+def test_padding_is_no_path_of_one_token_where_lengths_matter():
+    """LongRoPE takes paths up to a limit, or only longer ones; the rows here have paths of 16 and of 12 tokens."""
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    with quiet():
+        changes = {"rope_parameters": rope, "original_max_position_embeddings": 8}
+        collate = TreeCollator(Phi3ForCausalLM(small_config("causal", "phi3", **changes)))
+    sequences = [list(range(1, 17)), list(range(17, 29)), list(range(40, 46))]
+    long = list(lay_trees(pack_trees(sequences[:2], [0, 1], 16), sequences[:2]))
+    assert sorted(len(row["input_ids"]) for row in long) == [12, 16]
+    assert collate(long).inputs["input_ids"].shape == (2, 16)
+    mixed = list(lay_trees(pack_trees(sequences[::2], [0, 1], 16), sequences[::2]))
+    with pytest.raises(ValueError, match="not of 6 to 16: LongRoPE"):
+        collate(mixed)
 
 
 def test_the_memory_of_a_mask_is_said_before_it_is_made():

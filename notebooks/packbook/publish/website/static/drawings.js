@@ -208,8 +208,8 @@ const Drawings = (() => {
     const row = found.find(({ window }) => window === 8) ?? found.at(-1);
     const share = (number) => `${fixed(100 * number, 1)} %`;
     const span = ([low, high]) => `${written(low)} to ${written(high)}`;
-    const said = found.map((one) => `window ${one.window}: waiting ${share(one.waiting)}, 90 % of the steps have a mean `
-      + `length from ${span(one.steps)}, of the windows from ${span(one.windows)}`);
+    const spans = (name) => found.map((one) => span(one[name])).join("; ");
+    const waits = found.map(({ waiting }) => fixed(100 * waiting, 1)).join(", ");
     const axes = { x: [0.8, 40], xticks: windows, xlabel: "window, steps", left: 62 };
     const panels = [
       {
@@ -239,7 +239,8 @@ const Drawings = (() => {
     return {
       svg: picture(width, title, panels),
       alt: `${ranks} ranks, ${each} pack${each > 1 ? "s" : ""} each, rows of ${written(slots)}. In a random deal the `
-        + `average rank waits ${share(random)} of the time. ${said.join("; ")}.`,
+        + `average rank waits ${share(random)} of the time, in windows of ${windows.join(", ")} steps ${waits} %. `
+        + `Mean lengths of 90 % of the steps: ${spans("steps")}; of the windows: ${spans("windows")}.`,
     };
   }
 
