@@ -113,7 +113,7 @@ const PaddingCost = (() => {
       ways: [
         { name: "padded to the row", of: "Batches padded to the row length", slots: numberOf(pieces) * slots },
         { name: "random, padded to the longest", of: "Random batches, each padded to its longest,", slots: randomSlots(pieces, size) },
-        { name: "sorted, padded to the longest", of: "Sorted batches, each padded to its longest,", slots: sortedSlots(pieces, size) },
+        { name: "sorted, each batch of about one length", of: "Sorted batches, each padded to its longest,", slots: sortedSlots(pieces, size) },
         { name: "packed", of: "Packs", slots: packs * slots },
       ],
       waits: ranks > 1 ? waiting(works, ranks) : null,
