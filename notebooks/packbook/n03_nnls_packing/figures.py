@@ -105,7 +105,7 @@ def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit:
 
 @styled()
 def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, places: np.ndarray, mark: Mark) -> None:
-    """Show that least squares makes the mean of the sequences of a length and those of its mirror image.
+    """Show that least squares uses as many packs of a length and its mirror image as the mean of their two counts.
 
     The mirror image of a length fills a pack with it. One pair is on the left, all lengths of Wikipedia on the right.
 

@@ -104,8 +104,8 @@ class _FileModule(types.ModuleType):
 def _run_file(path: Path) -> types.ModuleType:
     """Run a Python file as a module, and return it; its compiled code is not stored.
 
-    Workers of a loader that are no forks import the module by its name. So it stays in `sys.modules`, unless the name
-    is that of a module that is there already.
+    Workers of a loader that start by spawn or forkserver import the module by its name. So it stays in `sys.modules`
+    until `modules_beside` ends. A module that already has this name keeps it.
     """
     module = _FileModule(path.stem)
     module.__file__ = str(path)
