@@ -133,6 +133,32 @@ def first_interrupt_raised() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler_before)
 
 
+@contextmanager
+def signals_put_off(at_first: Callable[[], None]) -> Iterator[None]:
+    """Put off signals in a block of code: the first one calls `at_first`, and is raised when the block has ended.
+
+    For an event loop: an exception between two of its steps would lose what comes next, and one within a step would
+    end the loop before its other tasks have cleaned up.
+    """
+    if not _in_main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        came.append(number)
+        if len(came) == 1:
+            at_first()
+
+    handlers_before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        _restore(handlers_before)
+        if came:
+            signal.raise_signal(came[0])
+
+
 def _in_main_thread() -> bool:
     """Return True in the main thread, where alone signals arrive."""
     return threading.current_thread() is threading.main_thread()

@@ -283,6 +283,19 @@ def test_notebooks_that_are_stopped_leave_nothing(small, clone, command, number,
     assert not files(small) and not (small / "made").exists() and all_end(kernels)
 
 
+@pytest.mark.parametrize(("number", "code", "how"), [("SIGTERM", 143, "terminated"), ("SIGINT", 130, "stopped")])
+@pytest.mark.parametrize("command", ["run 1", "sweep 1 -p seed 0,1 --jobs 2"])
+def test_a_kernel_that_is_stopped_while_it_starts_prints_nothing(small, clone, command, number, code, how):
+    begins = "import os, pathlib, time\npathlib.Path(f'waiting-{os.getpid()}').touch()\ntime.sleep(1000)\n"
+    (small.parent / "ipykernel_launcher.py").write_text(begins)  # in place of Jupyter's
+    run = clone(*command.split(), "--no-progress", "--out", "made")
+    kernels = waiting(running.NOTEBOOKS, 1)
+    os.killpg(run.pid, signal.Signals[number])
+    _, said = run.communicate(timeout=300)
+    assert said == f"packbook: {how}; of what had not ended, nothing was written.\n" and run.returncode == code
+    assert not files(small) and not (small / "made").exists() and all_end(kernels)
+
+
 @pytest.mark.parametrize("place", ["run", "figures"])
 def test_a_kernel_that_dies_is_one_sentence(small, place, capfd):
     if place == "run":

@@ -3,6 +3,8 @@
 import asyncio
 import csv
 import json
+import os
+import signal
 from pathlib import Path
 
 import nbformat
@@ -15,7 +17,7 @@ from packbook import cli
 from packbook.figures import save
 from packbook.results import results_of
 from packbook.run import comparison, sweep
-from packbook.run.execution import write
+from packbook.run.execution import for_each, run_async, write
 from packbook.run.running import notebooks
 from packbook.run.sweep import Outcome, grid
 from packlib import files
@@ -137,23 +139,48 @@ def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
     assert [one.results for one in outcomes] == [{"double": 2 * depth} for depth in (1, 2, 3, 4)]
 
 
-def test_an_interrupted_sweep_keeps_what_ended(small, swept, monkeypatch, capsys):
+@pytest.mark.parametrize(("number", "code", "how"), [("SIGINT", 130, "stopped"), ("SIGTERM", 143, "terminated")])
+def test_a_stopped_sweep_keeps_what_ended_and_lets_the_others_clean_up(
+    small, swept, monkeypatch, capsys, number, code, how
+):
     fake, ended = Fake(), []
 
     async def interrupted(notebook, values, out, threads, **_):
-        if values["depth"] == 3:
-            raise KeyboardInterrupt
         try:
+            if values["depth"] == 3:
+                for _ in range(2):  # in a step of the loop; the second changes nothing
+                    os.kill(os.getpid(), signal.Signals[number])
+                await asyncio.sleep(600)
             await asyncio.sleep(600 if values["depth"] == 4 else 0)
             await fake(notebook, values, out)
         finally:
+            for _ in range(10):  # as a kernel, which takes many steps to end
+                await asyncio.sleep(0.01)
             ended.append(values["depth"])
 
     monkeypatch.setattr(sweep, "run_into", interrupted)
-    assert cli.main(["sweep", "1", "-p", "depth", "4,2,3", "--out", "swept", "--jobs", "2", "--no-progress"]) == 130
-    assert ended == [2, 4], "those that run are stopped"
-    assert "stopped" in capsys.readouterr().err
-    assert swept("-p", "depth", "4,2,3") == (0, [4, 3])
+    command = ["sweep", "1", "-p", "depth", "4,2,3,5", "--out", "swept", "--jobs", "2", "--no-progress"]
+    assert cli.main(command) == code
+    assert ended[0] == 2 and sorted(ended[1:]) == [3, 4], "those that run are stopped, and no other begins"
+    assert capsys.readouterr().err == f"packbook: {how}; of what had not ended, nothing was written.\n"
+    assert swept("-p", "depth", "4,2,3,5") == (0, [4, 3, 5])
+
+
+def test_the_first_notebook_that_fails_ends_the_others_and_is_the_one_that_is_named():
+    ended = []
+
+    async def work(item):
+        try:
+            await asyncio.sleep(0 if item == 1 else 600)
+            raise NotebookFailedError("one failed.") from ValueError("its cause")
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+            ended.append(item)
+            raise NotebookFailedError("another was stopped.") from None  # as nbclient says it
+
+    with pytest.raises(NotebookFailedError, match="one failed") as raised:
+        run_async(for_each(range(3), work, at_once=3))
+    assert str(raised.value.__cause__) == "its cause" and sorted(ended) == [0, 2]
 
 
 def outcome(results, **parameters):

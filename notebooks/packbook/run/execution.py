@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell
 from tqdm import tqdm
 
 from packlib.files import write_text
-from packlib.tools.exits import NotebookFailedError, exit_code
+from packlib.tools.exits import NotebookFailedError, exit_code, signals_put_off
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -91,6 +91,12 @@ async def run_notebook(
         client.on_cell_executed = lambda **_: bar.update()
         try:
             await client.async_execute(env={**os.environ, **(environment or {})})
+        except asyncio.CancelledError:
+            # nbclient leaves a kernel that is starting to the end of this process, where it would print a traceback
+            kernel = client.km and client.km.provisioner
+            if kernel and kernel.has_process:
+                await kernel.kill()
+            raise
         except (CellExecutionError, CellTimeoutError) as error:
             injected_cells = 1 if values else 0  # which the stored notebook does not have
             where = f"cell [{client.code_cells_executed - injected_cells}] of {path.stem}"  # as Jupyter counts
@@ -113,22 +119,42 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run_async(work: Coroutine) -> Any:
-    """Run a coroutine and return its result, as `asyncio.run`; an interrupt ends all notebooks and their kernels."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        # what they raise while they are stopped is of no interest
-        runner.get_loop().set_exception_handler(lambda *_: None)
-        return runner.run(work)
+    """Run a coroutine and return its result, as `asyncio.run`.
+
+    A signal cancels the coroutine, and is raised once all notebooks and their kernels have ended.
+    """
+    runner = asyncio.Runner(loop_factory=_Loop)
+    loop = runner.get_loop()
+    loop.set_exception_handler(lambda *_: None)  # what notebooks raise while they are stopped is of no interest
+    task = loop.create_task(work)
+
+    def cancel() -> None:
+        task.cancel()
+        loop.call_soon_threadsafe(lambda: None)  # a loop that waits for a kernel wakes up
+
+    with signals_put_off(cancel), runner:
+        return loop.run_until_complete(task)
 
 
 async def for_each(items: Iterable, work: Callable[[Any], Awaitable], at_once: int) -> None:
-    """Await `work(item)` for every item, for at most `at_once` of them at a time."""
+    """Await `work(item)` for every item, for at most `at_once` of them at a time.
+
+    Raises:
+        Exception: the first that one of them raised, after all the others were stopped and have cleaned up.
+    """
     limit = asyncio.Semaphore(at_once)
 
     async def work_within_limit(item: Any) -> None:
         async with limit:
             await work(item)
 
-    await asyncio.gather(*map(work_within_limit, items))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                group.create_task(work_within_limit(item))
+    except BaseExceptionGroup as errors:
+        first = errors.exceptions[0]
+        raise first from first.__cause__
 
 
 def run_in_place(path: Path) -> None:
