@@ -138,8 +138,12 @@ def show_arms(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> None:
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
         for verdict in dict.fromkeys(interval.verdict for interval in intervals.values()):
-            alike = [f"{name} {interval}" for name, interval in intervals.items() if interval.verdict == verdict]
-            listed.append(f"{optimizer}, {verdict}: {'; '.join(alike)}")
+            alike = {name: interval for name, interval in intervals.items() if interval.verdict == verdict}
+            by_mean = sorted(alike, key=lambda name: alike[name].mean)
+            named = by_mean if len(by_mean) <= 2 else [by_mean[0], by_mean[-1]]  # RECORDS.md lists all
+            values = [f"{name} {alike[name]}" for name in named]
+            in_words = "; ".join(values) if named == by_mean else f"{len(by_mean)} ways, from {' to '.join(values)}"
+            listed.append(f"{optimizer}, {verdict}: {in_words}")
     is_higher = above_padded(recorded)
     num_higher = f"All {len(is_higher)}" if all(is_higher) else f"{sum(is_higher)} of {len(is_higher)}"
     title = f"{num_higher} runs that keep the large batch end above padded rows"
