@@ -147,7 +147,10 @@ class Exercises(dict[str, Exercise]):
         self._misses = dict.fromkeys(self, 0)  # wrong answers so far
 
     def __call__(self, name: str, answer: Any) -> None:
-        """Print feedback on the learner's `answer`: a hint from the second miss on, and a solution once it is right."""
+        """Print feedback on the learner's `answer`: a hint from the second miss on.
+
+        Once the answer is right, a solution is shown too, if the exercise has a level.
+        """
         exercise = self[one_of("exercise", name, self)]
         verdict = exercise.judge(answer)
         self._misses[name] += verdict.state == "wrong"

@@ -320,18 +320,19 @@ class Handover:
         """
         if _RULE not in AttentionMaskInterface._global_mapping:
             AttentionMaskInterface.register(_RULE, lambda *, mask_function, **_: mask_function)
+        # of hidden states, transformers reads here only the shape (B, T, …), the dtype and the device
         states = torch.empty((*input_ids.shape, 1), dtype=self.dtype, device=input_ids.device)
         config = deepcopy(self.config)  # the model's own stays as it is
         config._attn_implementation = _RULE
-        arguments = config, states, None  # no mask of padding; by place, since names differ between versions
+        no_padding_mask = no_cache = None
+        arguments = config, states, no_padding_mask  # by place, since names differ between versions
         if self.kind == "causal":
-            no_cache = None
             rules = create_masks_for_generate(*arguments, no_cache)
         else:
             rules = {"full_attention": create_bidirectional_mask(*arguments)}
             if "sliding_attention" in (getattr(self.config, "layer_types", None) or ()):
                 rules["sliding_attention"] = create_bidirectional_sliding_window_mask(*arguments)
-        rules = rules if isinstance(rules, dict) else {"": rules}
+        rules = rules if isinstance(rules, dict) else {"": rules}  # one rule alone holds for all layers
         masks = {name: self._mask(within, rule) for name, rule in rules.items()}
         return masks if len(masks) > 1 else next(iter(masks.values()))
 

@@ -90,7 +90,7 @@ def _fill_pack(sequences_left: "_LengthsLeft", limit: int, scarce: bool, evenly:
     sequences_left.take(pack, 1)
     space, places = sequences_left.max_length - pack[0], limit - 1
     while space and places and sequences_left.sequences:
-        if scarce and places > 2:
+        if scarce and places > 2:  # for the last two, `filling` looks for a pair that fills the space
             chosen = sequences_left.even_share(space, places) if evenly else sequences_left.short_first(space, places)
         else:
             chosen = sequences_left.filling(space, places)

@@ -247,7 +247,7 @@ class Table:
                 node_tables[v] = _NodeTables(whole, none)
                 open_nodes.append(v)
                 continue
-            node_tables[v] = _NodeTables(whole, whole)
+            node_tables[v] = _NodeTables(whole, none=whole)  # of a leaf, the own slots are the whole subtree
             # The subtree of this leaf is complete, and so is that of each node above it whose last leaf it is.
             complete = v
             with_complete = whole
@@ -272,6 +272,7 @@ class Table:
         """
         part, node_tables = added.part, added.node_tables
         leaves = list[int]()
+        # from the entry after the tree back to the one before it: each node that was taken gives its slots back
         path = [_NodeToRead(0)]  # from the root down to the node that is read
         while path:
             node = path[-1]
@@ -280,18 +281,17 @@ class Table:
                 leaves += part.leaves(node.number)
                 step -= self._in_units(part.subtree_slots[node.number])
                 filled -= part.subtree_slots[node.number]
-            elif node.children_to_read == 0:  # its children were read: what is left are its own slots
+            elif node.children_to_read == 0:  # all children were read; its own slots are used, and not filled for good
                 step -= self._in_units(part.slots[node.number])
             else:  # some children were taken: the last of those not read yet comes next
                 to_read = len(tables.children) if node.children_to_read is None else node.children_to_read
-                while tables.is_skipped(to_read - 1, step, filled):
-                    to_read -= 1
-                node.children_to_read = to_read - 1
-                path.append(_NodeToRead(tables.children[to_read - 1]))
+                place = tables.last_taken(to_read, step, filled)
+                node.children_to_read = place
+                path.append(_NodeToRead(tables.children[place]))
                 continue
             path.pop()
             if path and node_tables[path[-1].number].none[step] == filled:
-                path[-1].children_to_read = 0  # the child that was read was the first to be taken
+                path[-1].children_to_read = 0  # the entry is the parent's without children: none before this was taken
         return leaves, step, filled
 
 
@@ -330,10 +330,17 @@ class _NodeTables:
         self.before_child.append(self.some)
         self.some = with_child if self.some is None else np.maximum(self.some, with_child)
 
-    def is_skipped(self, place: int, step: int, filled: int) -> bool:
-        """Return whether an entry of `some` after the child at this place was there without that child, too."""
-        before = self.before_child[place]
-        return before is not None and before[step] == filled
+    def last_taken(self, num_children: int, step: int, filled: int) -> int:
+        """Return the place in `children` of the last one that an entry of `some` takes something of.
+
+        Args:
+            num_children: the first so many of `children` were gone through when the entry was made.
+            step, filled: the entry.
+        """
+        place = num_children - 1
+        while (before := self.before_child[place]) is not None and before[step] == filled:
+            place -= 1  # the entry was there before this child, so it takes nothing of it
+        return place
 
 
 @dataclass

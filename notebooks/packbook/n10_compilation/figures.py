@@ -76,25 +76,25 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
     """
     fig, ax = new_figure()
     present = np.flatnonzero(histogram.counts)  # the lengths that occur
-    most_padding = 100 * max(buckets.padding_fraction for buckets in choices.values())  # percent
+    longest_bar = 100 * max(buckets.padding_fraction for buckets in choices.values())  # percent
     words = []
-    for row, (method, buckets) in enumerate(choices.items()):
+    for row, (way, buckets) in enumerate(choices.items()):
         bucket_of_length = np.searchsorted(buckets.lengths, present)
         padding_of_length = histogram.counts[present] * (np.array(buckets.lengths)[bucket_of_length] - present)
-        padding = np.bincount(bucket_of_length, padding_of_length, len(buckets.lengths))  # slots, of each bucket
-        shares = 100 * padding / buckets.slots
+        padding_of_bucket = np.bincount(bucket_of_length, padding_of_length, len(buckets.lengths))  # slots
+        shares = 100 * padding_of_bucket / buckets.slots  # percent of the slots of all buckets
         for edge, share, end in zip(buckets.lengths, shares, np.cumsum(shares), strict=True):
-            ax.barh(row, share, 0.6, left=end - share, color=LOOKS[method].style["color"], edgecolor="white", lw=2)
-            if share > 0.06 * most_padding:  # there is room for a number
-                look = {"color": INK if method == "equal_count" else "white", "fontweight": "bold", "fontsize": 11}
+            ax.barh(row, share, 0.6, left=end - share, color=LOOKS[way].style["color"], edgecolor="white", lw=2)
+            if share > 0.06 * longest_bar:  # there is room for a number
+                look = {"color": INK if way == "equal_count" else "white", "fontweight": "bold", "fontsize": 11}
                 ax.text(end - share / 2, row, f"{edge:,}", ha="center", va="center", **look)
         behind = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # the line of a guess may pass
         ax.text(sum(shares), row, f" {percent(buckets.padding_fraction)}", va="center", bbox=behind)
         listed = ", ".join(f"{edge:,} with {share:.1f} %" for edge, share in zip(buckets.lengths, shares, strict=True))
-        words.append(f"{LOOKS[method].name} {listed}")
-    name_rows(ax, [LOOKS[method].name for method in choices])
+        words.append(f"{LOOKS[way].name} {listed}")
+    name_rows(ax, [LOOKS[way].name for way in choices])
     ax.set_xlabel("padding, % of all slots; in the bars, the length padded to")
-    ax.set_xlim(0, 115 * max(0.01, *(choice.padding_fraction for choice in choices.values())))
+    ax.set_xlim(0, 1.15 * max(1, longest_bar))  # behind the bars is room for their percentages
     best = choices["optimal"]
     lengths = f"{len(best.lengths)} length{'s' * (len(best.lengths) > 1)}"
     if all(buckets.slots == best.slots for buckets in choices.values()):

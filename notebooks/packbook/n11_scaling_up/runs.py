@@ -78,10 +78,15 @@ def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutpu
 
 
 def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
-    """Train a small network with AdamW and its weights in FP32, or rounded to bfloat16 in three ways.
+    """Train a small network to compute a curve, with its weights in FP32, or rounded to bfloat16 in three ways.
 
     With "fp32" nothing is rounded. Otherwise weights and gradients are bfloat16, and weights are rounded after each
     update; all else is computed in FP32.
+
+    Args:
+        updates: number of AdamW's updates; each takes all 256 points of the curve.
+        seed: of the points, the first weights, and stochastic rounding.
+        rate: learning rate.
 
     Returns:
         The last loss by the way in which weights are stored, and the loss of a network that always outputs the mean.
@@ -91,20 +96,21 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
     y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
     ways: tuple[Literal["fp32"] | Rounding, ...] = ("fp32", "master", "stochastic", "nearest")
     losses: dict[str, float] = {}
-    for how in ways:
+    for way in ways:
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
-        network = network if how == "fp32" else network.bfloat16()
+        network = network if way == "fp32" else network.bfloat16()
         optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0)
-        if how != "fp32":
-            round_weights(optimizer, how, seed)
+        if way != "fp32":
+            round_weights(optimizer, way, seed)
         for _ in range(updates):
+            # the network computes with FP32 copies of its weights; gradients go back to the weights themselves
             weights = {name: parameter.float() for name, parameter in network.named_parameters()}
             loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        losses[how] = loss.item()
+        losses[way] = loss.item()
     return losses, y.var(correction=0).item()
 
 

@@ -111,18 +111,20 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
     windows = [row["window"] for row in found]
     left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
     left.axhline(100 * at_random, color=INK, linestyle=":")
-    # the last window may be the first, where the words would leave the axes
-    left.text(32 if fixed else windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
+    # fixed axes may show the first window alone, at their left edge: words that end there would leave the axes
+    end_of_words = 32 if fixed else windows[-1]
+    left.text(end_of_words, 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
     left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
     # the two bars of a window stand next to each other
     for name, label, color, shift in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
-        low, high = np.array([row[name] for row in found]).T
-        right.vlines(np.array(windows) * shift, low, high, color=color, linewidth=5, label=label)
+        shortest, longest = np.array([row[name] for row in found]).T  # mean lengths
+        right.vlines(np.array(windows) * shift, shortest, longest, color=color, linewidth=5, label=label)
     right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
-    low, high = right.get_ylim()
-    high = 2.5 * high  # room for the legend
     if fixed:
-        low, high = 300, 100_000
+        low, high = 300.0, 100_000.0
+    else:
+        low, high = right.get_ylim()
+        high = 2.5 * high  # room for the legend
     right.set_ylim(low, high)
     ticks = [
         tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
@@ -134,7 +136,7 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
         ax.set_xticks(windows, windows)
         if fixed:
             ax.set_xlim(0.8, 40)
-    row = next((row for row in found if row["window"] == 8), found[-1])
+    row = next((row for row in found if row["window"] == 8), found[-1])  # the title is about one window
     claim = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
     left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {claim}")
     return fig

@@ -49,25 +49,25 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
 
 
 @styled()
-def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
-    """Show how many times as many tokens a prompt for each answer takes as a shared one, by the prompt's length.
+def show_savings(ratio: float, mark: Callable[[Axes, str, str], None]) -> None:
+    """Show the tokens of answers with a prompt each, divided by those with one shared prompt, by the prompt's length.
 
     Args:
-        fewer: this ratio for a prompt of 250 tokens and 8 answers, which the notebook asks for.
+        ratio: this quotient for a prompt of 250 tokens and 8 answers, which the notebook asks for.
         mark: draws the reader's guess, as `Questions.mark`.
     """
     fig, ax = new_figure()
     curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
-    ax.plot(250, fewer, "o", color=INK)
+    ax.plot(250, ratio, "o", color=INK)
     mark(ax, "short_prompts", "y")
-    ax.annotate(f"250 tokens, 8 answers: {fewer:.2f}", (250, fewer), (0, 14), textcoords="offset points", ha="center")
+    ax.annotate(f"250 tokens, 8 answers: {ratio:.2f}", (250, ratio), (0, 14), textcoords="offset points", ha="center")
     ax.set_title("The longer the prompt beside its answers, the more sharing saves")
     ends = "; ".join(f"{answers} answers {curve[0]:.2f} and {curve[-1]:.1f}" for answers, curve in curves.items())
     alt = (
         "Tokens with a prompt for each answer divided by those with a shared prompt, for answers of 3,000 tokens and "
     )
     alt += "prompts of 16 and of 262,144 tokens"
-    show(fig, alt=f"{alt}: {ends}. A prompt of 250 tokens with 8 answers: {fewer:.2f}.", name="savings")
+    show(fig, alt=f"{alt}: {ends}. A prompt of 250 tokens with 8 answers: {ratio:.2f}.", name="savings")
 
 
 @styled()
@@ -270,7 +270,12 @@ def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) 
 
 
 def draw_ways(ax: Axes, counted: Mapping[str, int], bound: int) -> None:
-    """Draw a bar for each way to lay groups into rows, and a line at the proven minimum."""
+    """Draw a bar for each of three ways to lay groups into rows, and a line at the proven minimum.
+
+    Args:
+        counted: rows by way.
+        bound: the proven minimum of rows.
+    """
     colors = (PROMPT, OKABE_ITO[1], OKABE_ITO[0])
     for line, (rows, color) in enumerate(zip(counted.values(), colors, strict=True)):
         ax.barh(line, rows, height=0.6, color=color)

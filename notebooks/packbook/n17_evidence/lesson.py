@@ -38,9 +38,11 @@ class ExperimentExplorer(Explorer):
         }
 
     def data(self):
-        """Return, by number of seeds, forty experiments without a difference, and which share finds each difference.
+        """Return what the browser draws: simulated experiments, and the interval of the reader's `own` differences.
 
-        A difference of d only shifts the means by d. Of the reader's `own` differences the interval is returned.
+        "by_seeds" has for each number of seeds the means and half widths of forty experiments without a true
+        difference, since a difference of d only shifts the means by d. Its "share" is a list: for each difference of
+        the control, the share of experiments that find it. "most" of "own" is where the axis of the interval ends.
         """
         seeds, effect = (self.widgets[name] for name in ("seeds", "effect"))
         differences = np.arange(effect.min, effect.max + 1, effect.step) / 100

@@ -18,8 +18,9 @@ def unigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float
 def bigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
     """Return the mean loss in nats on `held_out` if a token's probability depends on the token before it.
 
-    Pairs of tokens that `text` has are as probable as they are frequent in it. All other pairs with the same first
-    token share a part of the probability that grows with the number of different followers of that token.
+    The probability is a weighted mean of two shares: the token's share among the tokens that follow the token before it
+    in `text`, and its share in all of `text`, with counts plus one. After a token that comes N times in `text`, with T
+    different followers, the second share has the weight T / (N + T).
 
     Args:
         vocabulary: number of different tokens.
@@ -31,15 +32,16 @@ def bigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
     unigram /= unigram.sum()
 
     # how often each pair occurs; a pair is a number, the first token times the vocabulary plus the second
-    pairs, times = np.unique(before.astype(np.int64) * vocabulary + token, return_counts=True)
-    followers = np.maximum(1, np.bincount(pairs // vocabulary, minlength=vocabulary))  # different ones of each token
-    total = np.bincount(before, minlength=vocabulary)
+    pairs, times_of_pair = np.unique(before.astype(np.int64) * vocabulary + token, return_counts=True)
+    times_before = np.bincount(before, minlength=vocabulary)  # N of the docstring, for each token
+    # T for each token; 1 instead of 0, since a token that comes before no other would otherwise divide by 0
+    different_followers = np.maximum(1, np.bincount(pairs // vocabulary, minlength=vocabulary))
 
     held_pairs = held_before.astype(np.int64) * vocabulary + held_token
-    nearest = np.minimum(np.searchsorted(pairs, held_pairs), len(pairs) - 1)
-    times_seen = np.where(pairs[nearest] == held_pairs, times[nearest], 0)
-    shared_part = followers[held_before] * unigram[held_token]
-    probability = (times_seen + shared_part) / (total[held_before] + followers[held_before])
+    place = np.minimum(np.searchsorted(pairs, held_pairs), len(pairs) - 1)  # if `text` has the pair, it is there
+    times_seen = np.where(pairs[place] == held_pairs, times_of_pair[place], 0)
+    from_unigram = different_followers[held_before] * unigram[held_token]
+    probability = (times_seen + from_unigram) / (times_before[held_before] + different_followers[held_before])
     return float(-np.log(probability).mean())
 
 

@@ -26,7 +26,7 @@ _STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
 _GAP = 1e-5  # between the linear program and its bound, when it is solved well enough
 
 
-def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) -> np.ndarray:
+def choose_breakpoints(counts: np.ndarray, slots: int, series: int, also_next: bool) -> np.ndarray:
     """Choose where prices may bend.
 
     If the lengths are many, the breakpoints are of four kinds: lengths between which there are equal shares of the
@@ -38,7 +38,8 @@ def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) 
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
         slots: of a pack.
         series: about how many breakpoints there are of the first kind and of the third; of the second half as many.
-        each: whether, for the third kind, the next length is a breakpoint, too: with it one fewer of the shortest fits.
+        also_next: whether the length after each of the third kind is a breakpoint, too: beside it one fewer of the
+            shortest fits.
 
     Returns:
         Lengths in slots of a pack, ascending; int64.
@@ -56,7 +57,7 @@ def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) 
         even = np.geomspace(low, high, series // 2) + 1e-6
         copies_of_shortest = np.floor(np.geomspace(1, slots // low, series) + 1e-6)
         beside_shortest = slots - low * copies_of_shortest
-        beside_fewer = beside_shortest + each
+        beside_fewer = beside_shortest + also_next
         copies_fit = slots // np.arange(2, 9)
         breakpoints = np.concatenate(
             [[low, high], equal_shares, even, beside_shortest, beside_fewer, copies_fit, copies_fit + 1]
@@ -90,10 +91,11 @@ class BreakpointProgram:
         self.shortest = int(np.flatnonzero(counts)[0])
         self.slots = self._choose_slots()
         self.unit = self.capacity / self.slots
-        self.breakpoints = choose_breakpoints(counts, self.slots, series, self.depth <= ALL_LONG)
-        self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)
+        self.breakpoints = choose_breakpoints(counts, self.slots, series, also_next=self.depth <= ALL_LONG)
+        self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)  # each slot has the same price
         self.set_counts(counts)
-        self.master = MasterProblem(np.ones_like(self.prices))
+        every_index_occurs = np.ones(len(self.breakpoints), np.int64)
+        self.master = MasterProblem(every_index_occurs)
         self.pack_of: dict[Multiset, Multiset] = {}
         # the first strategies: for each breakpoint, as many copies as fit
         most_copies = np.minimum(self.slots // self.breakpoints, self.depth)

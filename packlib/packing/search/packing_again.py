@@ -1,8 +1,8 @@
-"""Packing bad packs again: a plan after prices, and what becomes of its packs that are worth less than a pack costs.
+"""Packing bad packs again: the packs of a plan whose sequences are worth less, at its prices, than a pack costs.
 
-Real packs after a solution on a few lengths (`long_packs.py`) are good but for some. These are taken apart, the linear
-program is solved for their sequences alone, and they are packed after its solution. Where that takes no fewer packs,
-some good packs are taken apart with them, since bad ones alone may not mix.
+Packs that follow a solution on a few lengths (`long_packs.py`) are good but for some. These are taken apart, the linear
+program is solved for their sequences alone, and the sequences are packed as this solution says. Where that takes no
+fewer packs, some good packs are taken apart with the bad ones, since bad ones alone may not mix.
 """
 
 import itertools
@@ -31,7 +31,7 @@ _WORK = 8000  # breakpoints, times all attempts
 def pack_again(
     program: BreakpointProgram, best: Best, price_of_length: np.ndarray, pack_of: np.ndarray | None = None
 ) -> np.ndarray:
-    """Offer the plan after a program's solution, and better ones, until the bound is met or no attempt saves a pack.
+    """Offer the plan of a program's solution, and better ones, until the bound is met or no attempt saves a pack.
 
     Args:
         program: a program that was solved; afterwards it is one of other sequences.
@@ -43,9 +43,9 @@ def pack_again(
         The best plan of these, as `pack_of`.
     """
     lengths = best.histogram.expand()[::-1]
-    after_solution, packs = _packed_after(program, best, lengths)
+    by_solution, packs = _packed_by_solution(program, best, lengths)
     if pack_of is None or packs < pack_of.max() + 1:
-        pack_of = after_solution
+        pack_of = by_solution
     best.offer(_strategies(lengths, pack_of))
     try:
         worth = price_of_length[lengths] / PRICE_OF_A_PACK
@@ -85,7 +85,7 @@ def _better_plans(
         program.prices = prices
         if not program.generate(best.deadline, rounds=_ROUNDS):
             return
-        new_pack_of, new_packs = _packed_after(program, best, lengths[again])
+        new_pack_of, new_packs = _packed_by_solution(program, best, lengths[again])
         packs_taken_apart = int(is_taken_apart.sum())
         if new_packs > packs_taken_apart:
             continue
@@ -118,8 +118,11 @@ def _with_good_packs(is_bad: np.ndarray, good_for_each: int, draw: np.random.Gen
     return is_taken_apart
 
 
-def _packed_after(program: BreakpointProgram, best: Best, lengths: np.ndarray) -> tuple[np.ndarray, int]:
-    """Pack sequences (from long to short) after the last solution, and by `lpt` those that find no place there.
+def _packed_by_solution(program: BreakpointProgram, best: Best, lengths: np.ndarray) -> tuple[np.ndarray, int]:
+    """Pack sequences as the program's last solution says, and by `lpt` those that find no place there.
+
+    Args:
+        lengths: the length of each sequence, from long to short; int64, shape (sequences,).
 
     Returns:
         The pack of each, int64, shape (sequences,), and the number of packs; none of them is empty.
@@ -130,9 +133,9 @@ def _packed_after(program: BreakpointProgram, best: Best, lengths: np.ndarray) -
     if has_no_pack.any():
         counts = np.bincount(lengths[has_no_pack], minlength=best.histogram.max_length + 1)
         more_packs = [pack for pack, repeats in lpt(LengthHistogram(counts), best.limit) for _ in range(repeats)]
-        number_of = np.repeat(np.arange(len(more_packs)), [len(pack) for pack in more_packs])  # of each sequence
+        number_of_pack = np.repeat(np.arange(len(more_packs)), [len(pack) for pack in more_packs])  # by sequence
         from_long_to_short = np.argsort(-np.concatenate(more_packs), kind="stable")
-        pack_of[has_no_pack] = packs + number_of[from_long_to_short]
+        pack_of[has_no_pack] = packs + number_of_pack[from_long_to_short]
     numbers, pack_of = np.unique(pack_of, return_inverse=True)  # numbers the packs anew, without the empty ones
     return pack_of, len(numbers)
 

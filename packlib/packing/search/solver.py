@@ -29,11 +29,12 @@ def run(highs: Any, is_over: Callable[[], bool]) -> str:
     """Solve a program, and return HiGHS' name for how that ended: "Interrupted by user" where `is_over` returned True.
 
     HiGHS asks `is_over` at each iteration of a linear program, and several times at each node of an integer program. An
-    interrupt (Ctrl-C) that comes meanwhile is raised at once, and such a solver must not be used again.
+    interrupt (Ctrl-C) that comes meanwhile is raised at once. The solver must not be used again then: HiGHS broke off
+    in the middle of a solution, and would still ask the `is_over` of this call.
     """
 
     def ask(event: Any) -> None:
-        event.interrupt(is_over())  # False, too: HiGHS remembers what the last solution was told
+        event.interrupt(is_over())  # also if False: otherwise a True of an earlier run would end this one
 
     callbacks = highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt
     for callback in callbacks:

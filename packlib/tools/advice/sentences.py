@@ -539,10 +539,6 @@ def _fitted(findings: Findings, update: PackedUpdate) -> Decision:
     """Decide micro batch and accumulation, if today's update is known."""
     after, before = update.after, update.before
     choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(findings)}"
-    sequences = (
-        f"An update has {after.sequences_per_update:,.1f} sequences instead of {_average(before.sequences_per_update)} "
-        f"({signed(update.off)}){_pieces(findings)}"
-    )
     if findings.plan.num_packs < after.replicas:
         choice = f"{_the_packs(findings.plan.num_packs).capitalize()} for {after.replicas:,} devices: too few"
         reason = "Each device needs one pack at least for an update. Take fewer devices."
@@ -554,7 +550,11 @@ def _fitted(findings: Findings, update: PackedUpdate) -> Decision:
             "betas stay."
         )
     else:
-        reason = f"{sequences}{_recipe_stays(findings, update)}"
+        reason = (
+            f"An update has {after.sequences_per_update:,.1f} sequences instead of "
+            f"{_average(before.sequences_per_update)} ({signed(update.off)}){_pieces(findings)}"
+            f"{_recipe_stays(findings, update)}"
+        )
     return Decision(
         "Packs per update",
         choice,
@@ -700,7 +700,7 @@ def _other_update(findings: Findings, update: PackedUpdate) -> str:
         return f"{micro_batch:,} × {accumulation:,}: {sequences}, and {passes}."
     if update.exact or update.all_packs:
         return "There is no other."
-    # One pack in each device is too much for an update: a row of so many tokens has as many sequences as are needed.
+    # Even one pack per device has too many sequences for an update: packs of this many tokens have the right number.
     tokens = int(update.before.sequences_per_update / update.after.replicas * findings.histogram.mean_length)
     most = longest(findings.histogram)
     if tokens < most:

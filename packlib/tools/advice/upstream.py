@@ -75,14 +75,14 @@ def compare_with_source(
     (1, 0, 4, 3)
 
     Args:
-        whole: the lengths of the data set.
-        source: the lengths from before.
+        whole: the lengths of the data set as it is stored, before the advice cuts any to a row.
+        source: the lengths from before the data set was cut.
         max_length: slots of a row, as advised.
         depth: the most sequences in a pack, as advised; None for no limit.
         piled_up: the length at which sequences pile up; 0 stands for the longest length of the data.
     """
     length = piled_up or longest(whole)
-    overlong, _ = count_cut(source, length, "truncate")
+    overlong, _ = count_cut(source, length, "truncate")  # how many are longer is the same for each rule
     left, _ = count_cut(whole, length, "truncate")
     packs = quick_plan(source.with_max_length(max_length, "split"), depth).num_packs
     return Upstream(source, length, overlong, left, source.num_tokens - whole.num_tokens, packs)

@@ -73,7 +73,7 @@ def audit(
         source: what was packed: sequences with tokens, in the same kinds of files, which are compared by their tokens
             and by which of these are trained on; or lengths: an array, a `LengthHistogram`, a file or data set as
             `packlib.lengths.load` takes, a Megatron `.idx`.
-        column: of the source file; by default `input_ids` if it has that.
+        column: column to read from the source file; by default `input_ids` if the file has it.
         columns: the columns of a file whose names are not known, by the names that they have here, such as
             `{"input_ids": "tokens", "segment_ids": "doc_ids"}`. The source is read so as well, where it has them.
         masks: what columns mean, as in `pack_dataset`: "loss" where tokens with 1 are trained on, "prompt" where those
@@ -104,7 +104,7 @@ def audit(
     words = mask_words(masks)
 
     packed = open_packed(data, column_names, words)
-    is_megatron = packed.kind == MEGATRON  # which its loader joins and cuts, so that there are no packs yet
+    is_megatron = packed.kind == MEGATRON  # its loader joins and cuts the sequences, so the file has no packs yet
     if is_megatron and slots_asked is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     second = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
@@ -128,7 +128,8 @@ def audit(
             f"Megatron joins the sequences in an order of its own and cuts that every {slots:,} tokens, which leaves "
             f"{totals.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
-    bound, lpfhp = -(-tokens // slots), None
+    bound = -(-tokens // slots)  # by tokens alone, unless the lengths give a higher one
+    lpfhp = None
     if totals.counts is not None and not is_megatron:
         bound, lpfhp = _packs_needed(totals, packs, slots, depth, second, tolerance, findings)
     if opened is None or read_source is None or packed_sequences is None:
@@ -138,12 +139,14 @@ def audit(
         against = _beside_the_source(opened, read_source, totals, packed_sequences, findings)
     updates = waiting = balanced = None
     if batch_size is not None:
-        rows = batch_size * ranks * gradient_accumulation_steps
-        loaded_at_once = batch_size * ranks if ranks > 1 else 0
-        updates = PlannedUpdates.of(packs, totals.sequences, rows, loaded_at_once, steps)
+        packs_per_update = batch_size * ranks * gradient_accumulation_steps
+        loaded_at_once = (
+            batch_size * ranks if ranks > 1 else 0
+        )  # one rank alone repeats no packs to fill its last batch
+        updates = PlannedUpdates.of(packs, totals.sequences, packs_per_update, loaded_at_once, steps)
         findings.problems += updates.problems
         if ranks > 1:
-            waiting, balanced, sentence = _waits(totals, cost, ranks, rows // ranks)
+            waiting, balanced, sentence = _waits(totals, cost, ranks, packs_per_update // ranks)
             findings.notes.append(sentence)
     return PackingAudit(
         name=packed.name,

@@ -253,8 +253,8 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
     A few sequences may have other tokens of the same number; if more differ, the sequences are not told apart.
 
     Args:
-        rows, source: with `ends` as in `read_again`. If each row has a last token that is only a label, none has the
-            label of the first token of a row: what the source says of it is taken.
+        rows, source: as in `read_again`.
+        ends: as in `read_again`. With "each", no row has a label for its first token, so that the source's is taken.
         ahead: whether labels are the next tokens, so that the last token of all is not there if nothing trains on it.
     """
     text = _LongText(source, ends)
@@ -276,7 +276,8 @@ class _LongText:
         last_is_alike: whether the last of them has.
         first_other: the first of them that has not; None if all have.
         chunks: the sequences that are cut.
-        uncut_rows, first_slot: the last rows, up to whose slot `first_slot` sequences are cut; None before any rows.
+        uncut_rows: the last rows that were read, from the row on that has slots of no sequence yet; None before any.
+        first_slot: the first of these slots in `uncut_rows`.
     """
 
     def __init__(self, source: Contents, ends: Ends) -> None:
@@ -493,35 +494,36 @@ class Sequences:
 
 
 def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
-    """Read each row as whole sequences of the source, one after the other, the longest that is there.
+    """Read each row as whole sequences of the source, one after the other, at each slot the longest that begins there.
 
-    What is none of them is a piece of its own, up to where one begins again. Padding at the end of a row is left out.
-    Sequences are not told apart if most rows cannot be read so; or if some cannot, or some sequences come more often
-    than in the source, and one of those that were found begins with another one: that may be there in its place.
+    Slots at which no sequence begins are a piece of their own, up to the next sequence. Padding at the end of a row is
+    left out. The result has no contents if most rows cannot be read up to their padding. It has none either if some of
+    the sequences and pieces found are not in the source, or more often than there, while a sequence that was found
+    begins with a shorter one of the source: the row may hold the shorter one in its place.
     """
     sequences = Sequences(source)
     chunks = list[Chunk]()
-    rows_read = rows_seen = begun_by_another = 0
+    rows_read = rows_seen = num_with_shorter = 0
     for part in rows:
         for block in part.blocks():
             parts = Parts(block.ids)
             row_ends = np.cumsum(block.sizes)
-            padding = _padding_from(block)
+            padding_starts = _padding_starts(block)
             pieces, reached = _whole_sequences(sequences, parts, row_ends - block.sizes, row_ends)
-            stuck = np.flatnonzero(reached < padding)  # rows that are not read up to their padding
+            stuck = np.flatnonzero(reached < padding_starts)  # rows that are not read up to their padding
             rows_read += int(np.count_nonzero(block.sizes)) - len(stuck)
             rows_seen += len(block.sizes)
             if 2 * rows_read < rows_seen:
                 return Found(None)
-            pieces += _past_changes(sequences, parts, reached[stuck], row_ends[stuck], padding[stuck])
+            pieces += _past_changes(sequences, parts, reached[stuck], row_ends[stuck], padding_starts[stuck])
             starts, lengths = np.concatenate(pieces, axis=1) if pieces else np.empty((2, 0), np.int64)
-            shorter = sequences.longest_at(parts, starts, starts + lengths - 1)  # another one, with the same begin
-            begun_by_another += int(np.count_nonzero(shorter))
+            shorter = sequences.longest_at(parts, starts, starts + lengths - 1)  # at the begin of those found
+            num_with_shorter += int(np.count_nonzero(shorter))
             order = np.argsort(starts)
             chunks.append(_cut(block, starts[order], lengths[order]))
     contents = Contents(chunks)
     num_whole = len(in_pairs(contents.tokens, source.tokens)[0])
-    is_ambiguous = begun_by_another > 0 and num_whole < len(contents)
+    is_ambiguous = num_with_shorter > 0 and num_whole < len(contents)
     return Found(None) if is_ambiguous else Found(contents, num_whole)
 
 
@@ -546,36 +548,41 @@ def _whole_sequences(
 
 
 def _past_changes(
-    sequences: Sequences, parts: Parts, reached: np.ndarray, row_ends: np.ndarray, padding: np.ndarray
+    sequences: Sequences, parts: Parts, reached: np.ndarray, row_ends: np.ndarray, padding_starts: np.ndarray
 ) -> list[np.ndarray]:
-    """Read rows on from slots at which no sequence begins; what is between sequences is a piece of its own.
+    """Read rows on from slots at which no sequence begins; the slots up to the next sequence are a piece of their own.
 
     Args:
-        reached: the slot of each row from which it is read.
-        padding: where its padding begins.
+        reached: the slot from which each row is read, shape (rows,).
+        row_ends: the slot behind each row, same shape.
+        padding_starts: the slot at which each row's padding begins, same shape.
 
     Returns:
         The starts and lengths of sequences and pieces, in arrays of shape (2, pieces).
     """
-    pieces, begin_of_piece = list[np.ndarray](), reached.copy()  # where a piece that is no sequence begins
+    pieces = list[np.ndarray]()
+    reached = reached.copy()
+    piece_starts = reached.copy()  # the first slot of each row that is in no sequence and in no piece yet
     reading = np.arange(len(reached))
     while len(reading := reading[reached[reading] < row_ends[reading]]):
         lengths = sequences.longest_at(parts, reached[reading], row_ends[reading])
-        is_known = lengths > 0
-        rows_with_sequence, lengths = reading[is_known], lengths[is_known]
-        piece = rows_with_sequence[begin_of_piece[rows_with_sequence] < reached[rows_with_sequence]]
+        has_sequence = lengths > 0
+        with_sequence, lengths = reading[has_sequence], lengths[has_sequence]
+        # the rows of these in which a piece ends where the sequence begins
+        with_piece = with_sequence[piece_starts[with_sequence] < reached[with_sequence]]
         pieces += [
-            np.stack([begin_of_piece[piece], reached[piece] - begin_of_piece[piece]]),
-            np.stack([reached[rows_with_sequence], lengths]),
+            np.stack([piece_starts[with_piece], reached[with_piece] - piece_starts[with_piece]]),
+            np.stack([reached[with_sequence], lengths]),
         ]
-        reached[rows_with_sequence] += lengths
-        begin_of_piece[rows_with_sequence] = reached[rows_with_sequence]
-        reached[reading[~is_known]] += 1
-    piece = np.flatnonzero(begin_of_piece < padding)
-    return [*pieces, np.stack([begin_of_piece[piece], padding[piece] - begin_of_piece[piece]])]
+        reached[with_sequence] += lengths
+        piece_starts[with_sequence] = reached[with_sequence]
+        reached[reading[~has_sequence]] += 1  # the next slot is tried
+    with_last_piece = np.flatnonzero(piece_starts < padding_starts)
+    last_lengths = padding_starts[with_last_piece] - piece_starts[with_last_piece]
+    return [*pieces, np.stack([piece_starts[with_last_piece], last_lengths])]
 
 
-def _padding_from(rows: BareRows) -> np.ndarray:
+def _padding_starts(rows: BareRows) -> np.ndarray:
     """Find for each row where its padding may begin, as a slot counted through all rows; shape (rows,).
 
     From there on the row has only the token that may be padding.
@@ -583,12 +590,12 @@ def _padding_from(rows: BareRows) -> np.ndarray:
     row_ends = np.cumsum(rows.sizes)
     other_slots = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
     has_slots = rows.sizes > 0
-    padding_from = row_ends.copy()
+    padding_starts = row_ends.copy()
     if has_slots.any():
         row_starts = (row_ends - rows.sizes)[has_slots]
         last_other = np.maximum(np.maximum.reduceat(other_slots, row_starts), row_starts - 1)
-        padding_from[has_slots] = last_other + 1
-    return padding_from
+        padding_starts[has_slots] = last_other + 1
+    return padding_starts
 
 
 def read_again(
@@ -635,7 +642,7 @@ def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
     """Choose which tokens of rows to keep, so that their number is nearest to that of the source.
 
     Args:
-        source: its tokens.
+        source: number of tokens of the source.
 
     Returns:
         `padding` and `ends` as `read_again` takes them.

@@ -196,7 +196,7 @@ class _RowReader:
         return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=self.wrong, bare=bare, counts=self.counts)
 
     def divided(self, kinds: list[str], keep_contents: bool) -> MeasuredRows:
-        """Measure rows whose sequences are told by the first of `kinds`, and say where other columns tell others."""
+        """Measure rows whose sequences are told by the first of `kinds`, and say which rows have others by another."""
         kind, sizes = self.kind, self.sizes
         sequences = self.sequences(kind, self.real)
         used = sums(sequences.lengths, sequences.depths)
@@ -209,7 +209,7 @@ class _RowReader:
         by_column = {kind: sequences} | self._compare_columns(kinds, sequences, slots)
         for name, sequences_told in by_column.items():
             if name in SEGMENTS or name == "attention_mask":
-                twice = _again(sequences_told, self.columns[name][1])
+                twice = _has_number_twice(sequences_told, self.columns[name][1])
                 self.say(f"{name} give two sequences of the row the same number", twice)
         if self.real is not None and kind != NEMO:
             self.say(f"attention_mask has not as many tokens as {kind}", sums(self.real, widths) != used)
@@ -354,7 +354,7 @@ class _RowReader:
         if name == "seq_lengths":
             lengths, depths = values.astype(np.int64), sizes
         else:
-            lengths, depths = _between(name, sizes, values.astype(np.int64), self.sizes, self.first_row)
+            lengths, depths = _lengths_between(name, sizes, values.astype(np.int64), self.sizes, self.first_row)
         if lengths.min(initial=1) < 1:
             self.refuse(sums(lengths < 0, depths) > 0, f"has a sequence of fewer than 0 tokens by its {name}")
             lengths, depths = lengths[lengths > 0], sums(lengths > 0, depths)
@@ -591,7 +591,7 @@ def _padded_starts(
         widths: slots of each row.
     """
     sizes, bounds = columns[name]
-    padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, first_row)
+    padded, padded_depths = _lengths_between(name, sizes, bounds.astype(np.int64), widths, first_row)
     padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)  # lengths with padding
     _refuse(padded_depths < depths, first_row, f"has fewer sequences by its {name} than by its bare bounds")
     number_in_row = ranges(np.zeros_like(padded_depths), padded_depths)
@@ -718,15 +718,15 @@ def _padding(
     return padding
 
 
-def _between(
+def _lengths_between(
     kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, first_row: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the lengths of the sequences between bounds, and how many each row has.
 
     A row of n sequences has n + 1 bounds from 0 to the last; those of NeMo are n starts, and the row's end is the last
     bound. Bounds may be filled up to the same number in each row, by repeating the last, or by -1 as Megatron does.
-    Bounds [0 3 5] are lengths [3 2]; starts [0 4] of a row of 7 slots, in NeMo's way, are lengths [3 2] as well: its
-    last tokens are left out.
+    Bounds [0 3 5] are lengths [3 2]. NeMo's starts [0 4] of a row of 7 slots are lengths [3 2] as well: NeMo leaves out
+    the last token of each sequence.
 
     Args:
         kind: the column of bounds.
@@ -746,7 +746,7 @@ def _between(
     return next_bounds - values - 1, sizes
 
 
-def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
+def _has_number_twice(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
     """Mark the rows in which two runs have the same number.
 
     Args:
@@ -771,15 +771,17 @@ def labels_trained(
         Which slots hold a token that is trained on: those with a label, or the next ones if labels are ahead. Counts by
         name. And which rows have labels that are neither all their tokens nor all the next ones.
 
-        The counts are of rows: "labeled", those that have labels; "in place", whose labels are their tokens and not all
-        the next ones; "ahead", the other way round. Of rows that are neither: how many labels are at another token than
-        their own ("others"), and how many of these at the same token, the one that has most ("masked"): that of a mask.
+        Three counts are of rows. "labeled" rows have labels. Rows are "in place" if all their labels are their tokens
+        and some are not the next ones, and "ahead" the other way round; but if every label of all rows is its token,
+        all labeled rows are "in place". Two counts are of labels, in rows whose labels are neither all their tokens nor
+        all the next ones: "others" are the labels that are not their own token, and "masked" those of them at the token
+        that has the most, which is the mask in data of a masked model.
     """
     sizes, ids = columns["input_ids"]
     _, labels = columns["labels"]
     is_not_own = has_label & (labels != ids)
     row_has_label = _any(has_label, sizes)
-    if not is_not_own.any():
+    if not is_not_own.any():  # this saves the comparison with the next tokens
         labeled = int(np.count_nonzero(row_has_label))
         counts = {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}
         return has_label, counts, np.zeros(len(sizes), bool)

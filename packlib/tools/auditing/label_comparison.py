@@ -108,18 +108,24 @@ def _equal(marks_of_source: np.ndarray, marks_of_packs: np.ndarray) -> bool:
 
 
 def _differing(
-    source: Contents, packs: Contents, equal_sequences: tuple[np.ndarray, np.ndarray], of_source: str, column: str
+    source: Contents,
+    packs: Contents,
+    equal_sequences: tuple[np.ndarray, np.ndarray],
+    source_column: str,
+    pack_column: str,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sequences of the source and of the packs with equal tokens and other labels, in pairs.
 
     Args:
         equal_sequences: the numbers of the sequences of the source, and of the packs, that have equal tokens.
-        of_source, column: the column of the source, and that of the packs.
+        source_column, pack_column: the columns that are compared, of the source and of the packs.
 
     Returns:
         The numbers of the sequences of the source, and of the packs; the same index is a pair.
     """
-    marks_of_source, marks_of_packs = source.marked(of_source), packs.marked(column)
+    # for each sequence, a number that stands for its tokens and its labels
+    marks_of_source, marks_of_packs = source.marked(source_column), packs.marked(pack_column)
+    # the usual case, without a search for pairs: the same labels on both sides
     if _equal(marks_of_source[equal_sequences[0]], marks_of_packs[equal_sequences[1]]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     source_places, pack_places = without_partner(marks_of_source, marks_of_packs)
@@ -130,15 +136,15 @@ def _differing(
 def _difference(
     source: Contents,
     packs: Contents,
-    of_source: str,
-    column: str,
+    source_column: str,
+    pack_column: str,
     source_numbers: np.ndarray,
     pack_numbers: np.ndarray,
 ) -> list[LabelDifference]:
     """Compare the labels of pairs of sequences with equal tokens; return one difference, or none without pairs.
 
     Args:
-        of_source, column: the column of the source, and that of the packs.
+        source_column, pack_column: as of `_differing`.
         source_numbers, pack_numbers: of the sequences, as `_differing` returns them.
     """
     if not len(source_numbers):
@@ -150,22 +156,23 @@ def _difference(
     for part in _parts(lengths):
         sizes = lengths[part]
         starts = np.cumsum(sizes) - sizes
-        bits_of_source = source.bits(of_source, source_numbers[part])
-        bits_of_packs = packs.bits(column, pack_numbers[part])
+        bits_of_source = source.bits(source_column, source_numbers[part])
+        bits_of_packs = packs.bits(pack_column, pack_numbers[part])
         lost_labels[part] = np.add.reduceat(bits_of_source & ~bits_of_packs, starts, dtype=np.int64)
         added_labels[part] = np.add.reduceat(bits_of_packs & ~bits_of_source, starts, dtype=np.int64)
         early[part], late[part] = _shifts(bits_of_source, bits_of_packs, sizes)
     shifted = ((early | late) > 0) & (lost_labels > 0) & (added_labels > 0)
     moved = np.minimum(lost_labels, added_labels)  # as many of each are taken for one label at another token
     first_pair = slice(0, 1)
-    differs = source.bits(of_source, source_numbers[first_pair]) != packs.bits(column, pack_numbers[first_pair])
+    first_source_bits = source.bits(source_column, source_numbers[first_pair])
+    differs = first_source_bits != packs.bits(pack_column, pack_numbers[first_pair])
     token = int(differs.argmax())
     row, position = packs.place(int(pack_numbers[0]), token)
     is_unshifted = ~shifted
     return [
         LabelDifference(
-            column=_said(column, packs.columns),
-            against=_said(of_source, source.columns),
+            column=_said(pack_column, packs.columns),
+            against=_said(source_column, source.columns),
             sequences=len(pack_numbers),
             of=min(len(source), len(packs)),
             lost=int((lost_labels - moved)[is_unshifted].sum()),
@@ -173,7 +180,7 @@ def _difference(
             moved=int(moved[is_unshifted].sum()),
             early=int(np.count_nonzero(shifted & (early > 0))),
             late=int(np.count_nonzero(shifted & (late > 0) & (early == 0))),
-            labels=source.total(of_source),
+            labels=source.total(source_column),
             row=row,
             position=position,
             source_sequence=source.document(int(source_numbers[0])),

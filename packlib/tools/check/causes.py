@@ -117,7 +117,8 @@ class Cut(TorchDispatchMode):
         rows, slots = self.owner.shape
         by_row = weights.movedim(axis, 0).reshape(rows, -1, *weights.shape[-2:])
         sees = self._columns_of_slots(by_row.amax(1)) > 0
-        triples = (sees.cpu() & self.is_foreign & self.hold_tokens).nonzero().numpy()  # (row, slot there, slot there)
+        # of each pair: the row, the place there of the slot that looks, and that of the slot that it sees
+        triples = (sees.cpu() & self.is_foreign & self.hold_tokens).nonzero().numpy()
         if len(triples) and not len(self.seen_pairs):
             self.seen_pairs = triples[:, :1] * slots + triples[:, 1:]
 

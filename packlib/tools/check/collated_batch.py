@@ -363,17 +363,20 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def parts(self) -> tuple[list[dict], list[dict]]:
-        """The sequences in two parts, as `parts_beside` makes them: the longer ones, and the shortest third."""
-        return self.parts_beside(set())
+        """The sequences in two parts, as `in_two_parts` makes them: the longer ones, and the shortest third."""
+        return self.in_two_parts(set())
 
-    def parts_beside(self, silent: Collection[int]) -> tuple[list[dict], list[dict]]:
-        """Divide the sequences into two parts of whole units: the shortest third, and the others, which come first.
+    def in_two_parts(self, silent: Collection[int]) -> tuple[list[dict], list[dict]]:
+        """Divide the sequences into two parts of whole units: the longer ones, and the shortest third of the units.
 
-        Units from which nothing is learned are among the others, if there are enough units without them: those of one
-        token, and `silent` ones.
+        Nothing is learned from `silent` units, nor from those whose sequences have one token each. They count as longer
+        than all others, so that the shortest third has them only if there are too few others.
 
         Args:
-            silent: units that no loss learns from.
+            silent: the numbers of units that no loss learns from.
+
+        Returns:
+            The sequences of the longer units, and those of the shortest third.
         """
         units = set(self.unit_of)
         lengths = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}

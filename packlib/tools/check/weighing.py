@@ -197,7 +197,7 @@ class Weighing:
         known_losses: dict[int, Loss] = {}
         whole = Weighed(checked, checked.batch, known_losses)
         silent = {unit for unit in whole.unpacked_losses if whole.weight and unit not in whole.weight}
-        other_batches = (checked.collate(rows) for rows in (checked.sequences[::-1], *checked.parts_beside(silent)))
+        other_batches = (checked.collate(rows) for rows in (checked.sequences[::-1], *checked.in_two_parts(silent)))
         self.batches = [whole, *(Weighed(checked, batch, known_losses) for batch in other_batches)]
 
     @property
