@@ -168,8 +168,8 @@ class BreakpointProgram:
             nonlocal proven, is_near_bound
             layers = self.depth if self.limit else 1
             deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
-            packs, best_pack_worth = self._best_packs(prices)
-            bound = exact_dot(self.counts, prices) / best_pack_worth
+            packs, best_pack_value = self._best_packs(prices)
+            bound = exact_dot(self.counts, prices) / best_pack_value
             if bound > proven:
                 proven, self.prices = bound, prices
             is_near_bound = self.master.objective <= proven * (1 + _GAP)
@@ -185,21 +185,22 @@ class BreakpointProgram:
 
         Returns:
             The best pack with a sequence at each breakpoint, and the best with one strictly between each two, as pairs
-            of a length in slots and copies; and what the best of all is worth.
+            of a length in slots and copies; and the value of the best of all.
         """
-        values = np.full(self.slots + 1, NOT_FOR_SALE)
-        values[self.breakpoints] = prices
-        knapsack = solve_knapsack(values, self.limit)
+        price_of_size = np.full(self.slots + 1, NOT_FOR_SALE)
+        price_of_size[self.breakpoints] = prices
+        knapsack = solve_knapsack(price_of_size, self.limit)
         sizes = np.arange(self.breakpoints[0], self.breakpoints[-1] + 1, knapsack.unit)  # of the one of any length
-        worth = np.interp(sizes, self.breakpoints, prices).astype(np.int64) + knapsack.best_beside(sizes)
+        price_of_one = np.interp(sizes, self.breakpoints, prices).astype(np.int64)
+        value = price_of_one + knapsack.best_beside(sizes)
         at_breakpoints = np.searchsorted(sizes, self.breakpoints)  # indices in `sizes`
         best_between = [
-            below + 1 + int(worth[below + 1 : above].argmax())
+            below + 1 + int(value[below + 1 : above].argmax())
             for below, above in pairwise(at_breakpoints.tolist())
             if above > below + 1
         ]
         indices = np.union1d(at_breakpoints, best_between).astype(np.int64)
-        return knapsack.packs_with(sizes[indices]), int(worth.max())
+        return knapsack.packs_with(sizes[indices]), int(value.max())
 
     def _add(self, packs: list[Multiset], prices: np.ndarray | None = None) -> int:
         """Add packs, in slots, as strategies; return how many were new.

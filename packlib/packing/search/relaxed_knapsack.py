@@ -65,8 +65,8 @@ class ConcaveHull(NamedTuple):
         lengths_of_bends = [x for x, _ in bends]
         return cls(np.array(lengths_of_bends, np.int64), np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
-    def worth(self, most: int, space: np.ndarray) -> np.ndarray:
-        """Return what up to `most` short sequences are worth at most: `m h(R / m)` of the proof at the top of the file.
+    def most_value(self, most: int, space: np.ndarray) -> np.ndarray:
+        """Return the most value of up to `most` short sequences: `m h(R / m)` of the proof at the top of the file.
 
         Args:
             most: `m` of the proof.
@@ -101,7 +101,7 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
     12480
 
     Args:
-        prices: what a sequence of each length is worth, at least 0; int64, shape (capacity + 1,). A price of a length
+        prices: of a sequence of each length, at least 0; int64, shape (capacity + 1,). A price of a length
             that does not occur may be counted, too.
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
@@ -182,8 +182,8 @@ def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, most_long: int) -> tu
     cell = _finest_cell(capacity)
     while _additions(lengths // cell, capacity // cell, most_long) > _WORK:
         cell *= 2
-    sizes, values = _best_of_each_size(lengths // cell, prices[lengths])
-    return cell, limited_table(most_long, sizes, values, capacity // cell)
+    sizes, price_of_size = _best_of_each_size(lengths // cell, prices[lengths])
+    return cell, limited_table(most_long, sizes, price_of_size, capacity // cell)
 
 
 def _best_with_all_on_grid(best_long: np.ndarray, hull: ConcaveHull, space_beside: np.ndarray, limit: int) -> int:
@@ -194,7 +194,7 @@ def _best_with_all_on_grid(best_long: np.ndarray, hull: ConcaveHull, space_besid
     best = 0
     for k, best_of_k_long in enumerate(best_long):
         most_short = limit - k
-        value = best_of_k_long + hull.worth(most_short, space_beside)
+        value = best_of_k_long + hull.most_value(most_short, space_beside)
         best = max(best, int(value.max()))
     return best
 
