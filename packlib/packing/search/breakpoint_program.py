@@ -26,19 +26,33 @@ _STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
 _GAP = 1e-5  # between the linear program and its bound, when it is solved well enough
 
 
-def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) -> np.ndarray:
+def choose_breakpoints(counts: np.ndarray, slots: int, series: int, with_next: bool) -> np.ndarray:
     """Choose where prices may bend.
 
-    If the lengths are many, the breakpoints are of four kinds: lengths between which there are equal shares of the
-    sequences and tokens; lengths that are even in the logarithm; lengths that leave space for a whole number of the
-    shortest; and, for 2 to 8 copies, the longest length of which so many fit into a pack, and the next one. If they are
-    few, each is a breakpoint or lies between two.
+    If the lengths are few, each is a breakpoint or lies between two: at 2.5 slots there is one at 2 and one at 3. If
+    they are many, there are four kinds of breakpoints:
+
+    1. lengths between which there are equal shares of the sequences and tokens,
+    2. lengths that are even in the logarithm,
+    3. lengths that leave space for a whole number of the shortest,
+    4. the longest lengths of which 2, 3, … 8 copies fit into a pack, and the next length after each.
+
+    For example, packs have 100 slots, and there is one sequence of each length from 20 to 100. Besides 20 and 100, the
+    breakpoints are 53 and 79 of the first kind, 60 and 80 of the third, beside which 2 or 1 of the shortest fit, and
+    50, 51, 33, 34, 25, 26 and 21 of the fourth. With so few, the second kind has 20 alone.
+
+    >>> import numpy as np
+    >>> from packlib.packing.search.breakpoint_program import choose_breakpoints
+    >>> counts = np.repeat([0, 1], [20, 81])
+    >>> choose_breakpoints(counts, slots=100, series=3, with_next=False)
+    array([ 20,  21,  25,  26,  33,  34,  50,  51,  53,  60,  79,  80, 100])
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
         slots: of a pack.
         series: about how many breakpoints there are of the first kind and of the third; of the second half as many.
-        each: whether, for the third kind, the next length is a breakpoint, too: with it one fewer of the shortest fits.
+        with_next: whether the next length after each of the third kind is a breakpoint, too: beside it, one fewer of
+            the shortest fits.
 
     Returns:
         Lengths in slots of a pack, ascending; int64.
@@ -49,19 +63,41 @@ def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) 
     if len(lengths) <= 2 * series:
         breakpoints = np.concatenate([in_slots, np.ceil(in_slots)])
     else:
-        sequences, tokens = np.cumsum(counts[lengths]), np.cumsum(counts[lengths] * lengths)
-        shares = sequences / sequences[-1] + tokens / tokens[-1]  # of both, up to each length: from 0 to 2
-        equal_shares = in_slots[np.searchsorted(shares, 2 * np.arange(1, series) / series)]
-        # powers differ in their last digits from one processor to another, and may be just below a whole number
-        even = np.geomspace(low, high, series // 2) + 1e-6
-        copies_of_shortest = np.floor(np.geomspace(1, slots // low, series) + 1e-6)
+        equal_shares = in_slots[_between_equal_shares(counts[lengths], lengths, series)]
+        even = _even_in_logarithm(low, high, series // 2)
+        copies_of_shortest = np.floor(_even_in_logarithm(1, slots // low, series))
         beside_shortest = slots - low * copies_of_shortest
-        beside_fewer = beside_shortest + each
+        beside_one_fewer = beside_shortest + 1 if with_next else []
         copies_fit = slots // np.arange(2, 9)
+        one_fewer_fits = copies_fit + 1
         breakpoints = np.concatenate(
-            [[low, high], equal_shares, even, beside_shortest, beside_fewer, copies_fit, copies_fit + 1]
+            [[low, high], equal_shares, even, beside_shortest, beside_one_fewer, copies_fit, one_fewer_fits]
         )
     return np.unique(np.clip(breakpoints.astype(np.int64), low, high))
+
+
+def _between_equal_shares(counts: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray:
+    """Return the places in `lengths` that cut it into parts with equal shares; int64, shape (parts - 1,).
+
+    The share of some lengths is their share of all sequences plus their share of all tokens. All lengths have 2.
+
+    Args:
+        counts: how many sequences have each of `lengths`; int64, shape (n,).
+        lengths: ascending; int64, same shape.
+        parts: how many parts there are.
+    """
+    sequences, tokens = np.cumsum(counts), np.cumsum(counts * lengths)
+    shares_up_to = sequences / sequences[-1] + tokens / tokens[-1]
+    return np.searchsorted(shares_up_to, 2 * np.arange(1, parts) / parts)
+
+
+def _even_in_logarithm(low: int, high: int, number: int) -> np.ndarray:
+    """Return numbers from `low` to `high`, each the same factor above the one before; float64, shape (number,).
+
+    Powers differ in their last digits from one processor to another, and may be just below a whole number. So that all
+    are rounded down to the same numbers, a millionth is added.
+    """
+    return np.geomspace(low, high, number) + 1e-6
 
 
 class BreakpointProgram:
