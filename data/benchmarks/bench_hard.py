@@ -81,8 +81,8 @@ def tight(lengths: list[int], top: int) -> LengthHistogram | None:
         exact.generate()
         exact.center_prices()
         exact.offer_rounded_down()
-        packs = exact.total_worth / exact.best_pack_worth
-        slack, prices = math.ceil(packs - 1e-7) - packs, exact.prices / exact.best_pack_worth
+        packs = exact.total_value / exact.best_pack_value
+        slack, prices = math.ceil(packs - 1e-7) - packs, exact.prices / exact.best_pack_value
         if slack < SLACK:
             return best.histogram if best.num_packs > best.lower_bound else None
         fits = np.flatnonzero(prices <= slack)

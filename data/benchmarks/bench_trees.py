@@ -192,7 +192,7 @@ def one_draw(family: Callable[[np.random.Generator], Node], number: int, seed: i
         "sequences": len(trees.leaves),
         "tokens unshared ÷ shared": f"{rows.unshared_tokens / int(trees.slots.sum()):.2f}",
         "by tokens": -(-int(trees.slots.sum()) // MAX_LENGTH),
-        "by copies": tree_bound(trees, MAX_LENGTH, by_worth=False),
+        "by copies": tree_bound(trees, MAX_LENGTH, by_prices=False),
         "at least": least,
         "pack_trees": len(rows),
         "above": f"{len(rows) / least - 1:.2%}",

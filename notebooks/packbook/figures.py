@@ -126,14 +126,30 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
     end_heights = np.array(
         [line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points_per_pixel for line in lines]
     )
-    # With `gap` times its rank taken off, labels at least `gap` apart are heights that do not fall. Isotonic regression
-    # finds those nearest to the ends.
-    gaps = gap * np.arange(len(lines))
-    label_heights = isotonic_regression(end_heights - gaps).x + gaps
+    label_heights = _moved_apart(end_heights, gap)
     for line, label_height, end_height in zip(lines, label_heights, end_heights, strict=True):
         end = line.get_xdata()[-1], line.get_ydata()[-1]
         offset = {"xytext": (10, label_height - end_height), "textcoords": "offset points", "va": "center"}
         line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **offset)
+
+
+def _moved_apart(heights: np.ndarray, gap: float) -> np.ndarray:
+    """Return the heights nearest to these, by least squares, between which there is at least `gap`.
+
+    If `gap` is taken off the second height, twice the gap off the third, and so on, it is enough that none of them is
+    below the one before. Isotonic regression finds the nearest heights of that kind.
+
+    >>> import numpy as np
+    >>> from packbook.figures import _moved_apart
+    >>> _moved_apart(np.array([0.0, 10.0, 50.0]), gap=16)
+    array([-3., 13., 50.])
+
+    Args:
+        heights: ascending.
+        gap: in the unit of `heights`.
+    """
+    gaps_below = gap * np.arange(len(heights))
+    return isotonic_regression(heights - gaps_below).x + gaps_below
 
 
 def name_rows(ax: Axes, names: Sequence[str], above: float = 0.5, below: float = 0.5) -> None:

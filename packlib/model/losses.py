@@ -173,9 +173,13 @@ def per_sequence(output: PackedOutput, batch: Mapping[str, Any]) -> tuple[Tensor
     """Sum the token losses of each sequence, and count its predicted tokens.
 
     Returns:
-        The sums and the counts, both of shape (S,): divide them for the mean of each sequence.
+        The sums and the counts, both of shape (S,): divide them for the mean of each sequence. All are 0 if the
+        batch has no labels.
     """
     _check(output, batch, "sequence", "sequence_starts")
+    if output.token_logits is None:  # the batch has no labels
+        none = torch.zeros(batch["sequence_starts"].shape[0], device=batch["sequence_starts"].device)
+        return none, none.long()
     losses = cross_entropies(output.token_logits, output.token_labels)
     counted: Tensor = output.token_labels != IGNORED
     num_sequences = batch["sequence_starts"].shape[0]

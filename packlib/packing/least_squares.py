@@ -141,6 +141,16 @@ def _length(vector: np.ndarray) -> float:
     return math.sqrt(float((vector * vector).sum()))
 
 
+def _turned(first: Any, second: Any, cos: float, sin: float) -> tuple[Any, Any]:
+    """Return two axes, or the parts of vectors along two axes, after the axes are turned by an angle.
+
+    >>> from packlib.packing.least_squares import _turned
+    >>> _turned(3.0, 4.0, cos=0.0, sin=1.0)  # a quarter of a turn
+    (4.0, -3.0)
+    """
+    return cos * first + sin * second, cos * second - sin * first
+
+
 class _Basis:
     """The columns in use, as a triangular matrix times orthonormal directions.
 
@@ -185,20 +195,43 @@ class _Basis:
         return True
 
     def remove(self, place: int) -> None:
-        """Remove a column: turn the later directions, two at a time, until the columns make a triangle again.
+        """Remove the column at a place; the later ones move up by a place.
 
-        Each turn takes the part of a later column along the second direction into the first (a Givens rotation).
+        Each column that moved up has a part along one direction too many: after the first of three columns was removed,
+        the other two have parts along two and three directions. So the directions are turned, two at a time, until the
+        columns make a triangle again.
+
+        >>> import numpy as np
+        >>> from packlib.packing.least_squares import _Basis
+        >>> basis = _Basis(target=np.array([5.0, 5.0]), most_columns=2)
+        >>> basis.add(np.array([1.0, 0.0])), basis.add(np.array([2.0, 2.0]))
+        (True, True)
+        >>> basis.triangle[1]  # the parts of the second column along the two directions
+        array([2., 2.])
+        >>> basis.remove(0)
+        >>> basis.triangle[0], basis.directions[0]  # it is now the first column, along the first direction alone
+        (array([2.82842712, 0.        ]), array([0.70710678, 0.70710678]))
         """
         self.size -= 1
-        n, triangle = self.size, self.triangle
-        triangle[place:n] = triangle[place + 1 : n + 1]
+        n = self.size
+        self.triangle[place:n] = self.triangle[place + 1 : n + 1]
         for i in range(place, n):
-            cos, sin = float(triangle[i, i]), float(triangle[i, i + 1])
-            length = math.sqrt(cos * cos + sin * sin)
-            cos, sin = cos / length, sin / length
-            for turned in (triangle[i:n].T, self.directions, self.along):
-                first, second = turned[i].copy(), turned[i + 1].copy()
-                turned[i], turned[i + 1] = cos * first + sin * second, cos * second - sin * first
+            self._turn_into_direction(i)
+
+    def _turn_into_direction(self, i: int) -> None:
+        """Turn directions i and i + 1 so that column i has no part along the second one (a Givens rotation).
+
+        The columns and the target stay what they are, so their parts along the two directions change with these. The
+        columns before column i have no such parts.
+        """
+        directions, along = self.directions, self.along
+        later = self.triangle[i : self.size]  # column i and all after it
+        part, part_to_remove = float(later[0, i]), float(later[0, i + 1])
+        length = math.sqrt(part * part + part_to_remove * part_to_remove)
+        cos, sin = part / length, part_to_remove / length
+        later[:, i], later[:, i + 1] = _turned(later[:, i], later[:, i + 1], cos, sin)
+        directions[i], directions[i + 1] = _turned(directions[i], directions[i + 1], cos, sin)
+        along[i], along[i + 1] = _turned(along[i], along[i + 1], cos, sin)
 
     def weights(self) -> np.ndarray:
         """Solve for the weights of the columns in use that come nearest to the target, negative or not."""

@@ -149,6 +149,18 @@ class Table:
     Trees that are taken whole or not at all only add up: their sums are exact to the slot, as bits (`bit_sets.py`).
     The table begins with these sums. In it, slots are counted in units and rounded up.
 
+    A row of 6 slots cannot hold all of a tree with 2 slots at its root and two leaves of 3 and 4 slots. With the larger
+    leaf it uses 6 slots, of which 4 are filled for good: the root is needed again.
+
+    >>> from packlib.packing.tree_filling import Table, Tree
+    >>> tree = Tree(parents=[-1, 0, 0], slots=[2, 3, 4])
+    >>> table = Table(max_length=6, whole_trees={})
+    >>> table.add(0, tree.part([1, 2]))
+    >>> table.filled.clip(-1).tolist()  # -1 where no choice of nodes uses that number of slots
+    [0, -1, -1, -1, -1, 3, 4]
+    >>> table.best, table.read()
+    (4, {0: [2]})
+
     Args:
         max_length: slots of a row.
         whole_trees: by tree, what is taken whole or not at all.
@@ -232,33 +244,35 @@ class Table:
     def _with_part(self, part: Part, before: np.ndarray, node_tables: "dict[int, _NodeTables]") -> np.ndarray:
         """Return the table after a part of which something is taken; add the tables at each node to `node_tables`.
 
+        A walk goes through the part and is at each node twice. On the way down, the tables of the node are made from
+        the choices before it. On the way up, its subtree is complete, and the tables of its parent get what was found.
+
         Args:
             part: what may be taken.
             before: the table without the part.
             node_tables: empty; `_read_part` needs what is written here.
         """
-        open_nodes = list[int]()  # from the root down, the nodes that have children after the current node
+        root = 0
         for v in range(len(part.slots)):
-            before_node = node_tables[part.parents[v]].some_or_none if v else before
-            whole = self._shifted(before_node, part.subtree_slots[v], part.subtree_slots[v])
-            if not part.is_leaf(v):
-                # with some of its leaves only, the node is needed again: its slots are used, and not filled for good
-                none = self._shifted(before_node, part.slots[v], 0)
-                node_tables[v] = _NodeTables(whole, none)
-                open_nodes.append(v)
-                continue
-            node_tables[v] = _NodeTables(whole, none=whole)  # of a leaf, the own slots are the whole subtree
-            # The subtree of this leaf is complete, and so is that of each node above it whose last leaf it is.
-            complete = v
-            with_complete = whole
-            while open_nodes:
-                parent = open_nodes[-1]
-                node_tables[parent].add_child(complete, with_complete)
-                if part.ends[parent] > part.ends[v]:
-                    break  # the parent has more children
-                complete = open_nodes.pop()
-                with_complete = node_tables[complete].whole_or_some
-        return with_complete
+            # down to node v
+            before_node = before if v == root else node_tables[part.parents[v]].some_or_none
+            node_tables[v] = self._tables_at(part, v, before_node)
+            # up from v, if it is a leaf, and from each node above it whose last leaf it is
+            node = v
+            while node != root and part.ends[node] == v + 1:
+                parent = part.parents[node]
+                node_tables[parent].add_child(node, node_tables[node].whole_or_some)
+                node = parent
+        return node_tables[root].whole_or_some
+
+    def _tables_at(self, part: Part, v: int, before_node: np.ndarray) -> "_NodeTables":
+        """Return the tables at node v of a part, before any of its children; `before_node` is the one before v."""
+        whole = self._shifted(before_node, part.subtree_slots[v], part.subtree_slots[v])
+        if part.is_leaf(v):
+            return _NodeTables(whole, none=whole)  # a leaf is its own subtree
+        # with some of its leaves only, the node is needed again: its slots are used, and not filled for good
+        none = self._shifted(before_node, part.slots[v], filled=0)
+        return _NodeTables(whole, none)
 
     def _read_part(self, added: "_Added", step: int, filled: int) -> tuple[list[int], int, int]:
         """Return the leaves of an added tree that led to an entry of the table, and the entry before that tree.

@@ -221,7 +221,7 @@ def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: i
         )
     filler = Filler(_single_trees(trees), max_length)
     rows = filler.first_pass(random.Random(seed))
-    bound = tree_bound(trees, max_length, by_worth=False)
+    bound = tree_bound(trees, max_length, by_prices=False)
     if tries and len(rows) > (1 + NEAR) * bound:
         bound = tree_bound(trees, max_length)  # slower, and often higher
     rows = filler.improve(rows, bound, tries * len(rows), _MOST_WORK, random.Random(seed))

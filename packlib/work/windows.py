@@ -67,25 +67,17 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """Compute a lower bound on the time of all steps of each window together, over all ways to assign its packs.
 
-    For any way, sort its steps by their heaviest packs, and look at the first k steps.
+    There are many bounds: those by the heaviest packs of 0, 1, 2, … steps (`_SortedWindows.bounds_by_steps`), and those
+    by the 2, 3, … heaviest packs of the window (`_SortedWindows.bounds_by_heaviest`). The largest one is returned.
 
-    1. Cut the packs of the window, from heavy to light, into runs of ranks × packs_per_rank. The heaviest packs of the
-       k steps are together no lighter than the first packs of the first k runs.
-    2. Each of these k heaviest packs shares its rank with packs_per_rank - 1 companions, and its step lasts at least as
-       long as the rank.
-    3. Besides the packs of these k ranks, the k steps have k × (ranks - 1) × packs_per_rank packs. Together with the k
-       heaviest packs, they have at most the work of the same number of the window's heaviest packs.
-    4. The other steps have all other packs, and last at least 1 / ranks of the work of these.
-    5. Lighter companions shorten the k steps by more than they lengthen the others. So the bound takes the lightest
-       packs of the window as companions.
+    For example, a window has 8 packs for two steps of two ranks. The step with the pack of 9 lasts at least 9 + 1,
+    since its rank has another pack. It has at most 9 + 1 + 2 + 2 of the work of 18. The other step has a work of 4 or
+    more, which takes two ranks a time of 2 or more.
 
-    The n heaviest packs of the window give bounds, too, for n = 2, 3, …, ranks. There are three cases, and the smallest
-    of their bounds holds. First, two of the n packs are in different steps: then the bound is as above for k = 2, but
-    with the heaviest and the n-th heaviest pack. Second, two of them are on one rank. Third, they are on n ranks of one
-    step: then one of these ranks also has the heaviest of the n × (packs_per_rank - 1) lightest packs, or a heavier
-    pack.
-
-    The largest of all bounds, for k = 0, 1, … and for each n, is returned.
+    >>> import numpy as np
+    >>> from packlib.work.windows import least_times
+    >>> least_times(np.array([[9, 2, 2, 1, 1, 1, 1, 1]]), ranks=2, packs_per_rank=2)
+    array([12.])
 
     Args:
         pack_works: the work of each pack; shape (windows, packs of a window).
@@ -94,39 +86,102 @@ def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.n
     Returns:
         A bound for each window, in the unit of `pack_works`; float64, shape (windows,).
     """
-    falling = -np.sort(-pack_works, axis=1)
-    heaviest_sums = _sums(falling)
-    lightest_sums = _sums(falling[:, ::-1])
-    total = falling.sum(axis=1, keepdims=True)
-    packs_per_step = ranks * packs_per_rank
-    companions = packs_per_rank - 1  # the other packs of a rank
+    windows = _SortedWindows(pack_works, ranks, packs_per_rank)
+    bound = windows.bounds_by_steps().max(axis=1)
+    if ranks > 1 and packs_per_rank > 1:
+        bound = np.maximum(bound, windows.bounds_by_heaviest().max(axis=1))
+    return bound
 
-    def time_of_steps(heavy_work: np.ndarray, light_packs: np.ndarray, packs: np.ndarray) -> np.ndarray:
-        """Bound the time of all steps, where some of them have `packs` packs together.
 
-        The slowest ranks of these have packs of `heavy_work`, and `light_packs` of the lightest packs.
+class _SortedWindows:
+    """Windows whose packs are sorted by their work, and lower bounds on the time of their steps.
+
+    Args: as of `least_times`.
+
+    Attributes:
+        falling: the work of each pack, from heavy to light; shape (windows, packs of a window).
+        packs_per_step: the packs of a step.
+        companions: the packs that a pack shares its rank with.
+    """
+
+    def __init__(self, pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> None:
+        self.falling = -np.sort(-pack_works, axis=1)
+        self.packs_per_step = ranks * packs_per_rank
+        self.companions = packs_per_rank - 1
+        self._ranks = ranks
+        self._total = self.falling.sum(axis=1, keepdims=True)
+        self._heaviest_sums = _sums(self.falling)  # of the 0, 1, 2, … heaviest packs
+        self._lightest_sums = _sums(self.falling[:, ::-1])  # of the 0, 1, 2, … lightest packs
+
+    def bounds_by_steps(self) -> np.ndarray:
+        """Bound the time of all steps by the heaviest packs of k of them, for k = 0, 1, …; shape (windows, steps + 1).
+
+        For any way to assign the packs, sort its steps by their heaviest packs, and look at the first k steps.
+
+        1. Cut the packs of the window, from heavy to light, into runs of ranks × packs_per_rank. The heaviest packs of
+           the k steps are together no lighter than the first packs of the first k runs.
+        2. Each of these k heaviest packs shares its rank with packs_per_rank - 1 companions, and its step lasts at
+           least as long as the rank.
         """
-        slowest_ranks = heavy_work + lightest_sums[:, light_packs]
-        work_of_others = total - heaviest_sums[:, packs - light_packs] - lightest_sums[:, light_packs]
-        return slowest_ranks + work_of_others / ranks
+        num_steps = self.falling.shape[1] // self.packs_per_step
+        k = np.arange(num_steps + 1)
+        first_of_runs = _sums(self.falling[:, :: self.packs_per_step])
+        return self._time_of_all(first_of_runs, k * self.companions, k * self.packs_per_step)
 
-    k = np.arange(falling.shape[1] // packs_per_step + 1)
-    first_of_runs = _sums(falling[:, ::packs_per_step])
-    bound = time_of_steps(first_of_runs, k * companions, k * packs_per_step).max(axis=1)
-    if ranks == 1 or packs_per_rank == 1:
-        return bound
+    def bounds_by_heaviest(self) -> np.ndarray:
+        """Bound the time of all steps by the n heaviest packs, for n = 2, 3, …, ranks; shape (windows, ranks - 1).
 
-    n = np.arange(2, ranks + 1)
-    nth_heaviest = falling[:, 1:ranks]
-    # cases two and three: beside the n-th heaviest pack or a heavier one, a rank has another such pack or a light one
-    on_one_rank = nth_heaviest + np.minimum(nth_heaviest, falling[:, -n * companions])
-    one_step = np.array([packs_per_step])
-    bound_by_n = time_of_steps(on_one_rank, np.array([companions - 1]), one_step)
-    if len(k) > 2:  # with one step, no two packs are in different ones
-        two_in_two_steps = falling[:, :1] + nth_heaviest
-        in_two_steps = time_of_steps(two_in_two_steps, np.array([2 * companions]), 2 * one_step)
-        bound_by_n = np.minimum(bound_by_n, in_two_steps)
-    return np.maximum(bound, bound_by_n.max(axis=1))
+        For each n there are three cases, and the smallest of their bounds holds.
+
+        1. Two of the n packs are in different steps. Then the bound is as in `bounds_by_steps` for k = 2, but with the
+           heaviest and the n-th heaviest pack. With one step in a window, this is not possible.
+        2. Two of the n packs are on one rank.
+        3. The n packs are on n ranks of one step, so that these have n × (packs_per_rank - 1) companions. Then one of
+           the ranks also has the heaviest of that number of the lightest packs, or a heavier pack.
+        """
+        n = np.arange(2, self._ranks + 1)
+        nth_heaviest = self.falling[:, n - 1]
+
+        # cases 2 and 3: a rank of one step has two packs that are known
+        two_on_one_rank = nth_heaviest + nth_heaviest
+        heaviest_of_lightest = self.falling[:, -n * self.companions]
+        one_with_a_light_one = nth_heaviest + heaviest_of_lightest
+        two_packs = np.minimum(two_on_one_rank, one_with_a_light_one)
+        one_step = np.array([self.packs_per_step])
+        other_companions = np.array([self.companions - 1])
+        bounds = self._time_of_all(two_packs, other_companions, one_step)
+
+        # case 1: a rank in each of two steps has a pack that is known
+        if self.falling.shape[1] > self.packs_per_step:
+            two_packs = self.falling[:, :1] + nth_heaviest
+            all_companions = np.array([2 * self.companions])
+            in_two_steps = self._time_of_all(two_packs, all_companions, 2 * one_step)
+            bounds = np.minimum(bounds, in_two_steps)
+        return bounds
+
+    def _time_of_all(self, known_work: np.ndarray, num_light: np.ndarray, num_packs: np.ndarray) -> np.ndarray:
+        """Bound the time of all steps, where in some of them packs of a rank are known.
+
+        1. These steps last at least as long as the ranks with the known packs. The other packs on these ranks are taken
+           to be the lightest ones of the window.
+        2. The known packs, together with those on all other ranks of these steps, have at most the work of the same
+           number of the window's heaviest packs.
+        3. The other steps have all other packs, and last at least 1 / ranks of the work of these.
+        4. Heavier packs in place of the lightest ones would lengthen the former steps by more than they shorten the
+           other steps. So the bound holds whatever the packs are.
+
+        Args:
+            known_work: at most the work of the known packs together; shape (windows, bounds).
+            num_light: how many other packs there are on their ranks; int64, shape (bounds,), or (1,) for all alike.
+            num_packs: how many packs these steps have on all ranks; int64, same shape.
+
+        Returns:
+            float64, shape (windows, bounds).
+        """
+        light_work = self._lightest_sums[:, num_light]
+        work_of_known_ranks = known_work + light_work
+        work_of_other_steps = self._total - self._heaviest_sums[:, num_packs - num_light] - light_work
+        return work_of_known_ranks + work_of_other_steps / self._ranks
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

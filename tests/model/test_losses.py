@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from model_cases import REDUCTIONS, averaged, make_batch, make_model
 from torch.nn.functional import cross_entropy
 
-from packlib.batches import IGNORED, PackedBatch
+from packlib.batches import IGNORED, PackedBatch, TokenStore, collate
 from packlib.model import PackedOutput, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -66,6 +66,15 @@ def test_every_mean_is_what_it_says(packs, seed, empty_slots):
     assert counts.tolist() == [len(values) for _, values in groups[token_loss]]
     expected = torch.tensor([sum(values) for _, values in groups[token_loss]], dtype=torch.float64)
     assert torch.allclose(sums, expected, atol=1e-10)
+
+
+def test_a_batch_without_labels_has_a_loss_of_zero_for_each_sequence():
+    batch = collate(TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}]), [2], max_length=8)
+    output = PackedOutput()
+    assert token_loss(output, batch).count == 0
+    sums, counts = per_sequence(output, batch)
+    assert sums.tolist() == [0, 0] and counts.tolist() == [0, 0]
+    assert (sums.dtype, counts.dtype) == (torch.float32, torch.int64)
 
 
 def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():

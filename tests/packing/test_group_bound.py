@@ -39,8 +39,8 @@ small_groups = st.lists(
 )
 
 
-def cheapest_cut(shared, branches, shortest, most, unit, levels, worths):
-    """The least worth of parts, by trying all levels of all numbers of parts that hold the branches."""
+def cheapest_cut(shared, branches, shortest, most, unit, levels, prices):
+    """The least price of parts, by trying all levels of all numbers of parts that hold the branches."""
     lowest = min((shared + shortest) // unit, levels)
     cuts = (
         cut
@@ -48,12 +48,12 @@ def cheapest_cut(shared, branches, shortest, most, unit, levels, worths):
         for cut in combinations_with_replacement(range(lowest, levels + 1), number)
         if sum((level + 1) * unit - 1 - shared for level in cut) >= branches
     )
-    return min(sum(worths[level] for level in cut) for cut in cuts)
+    return min(sum(prices[level] for level in cut) for cut in cuts)
 
 
 @st.composite
 def priced_groups(draw):
-    """Groups in tokens, as `_Groups` has them, levels of a row, and worths of the levels that rise."""
+    """Groups in tokens, as `_Groups` has them, levels of a row, and prices of the levels that rise."""
     most_levels = draw(st.integers(1, 6))
     made = []
     for _ in range(draw(st.integers(1, 4))):
@@ -71,11 +71,11 @@ def test_the_cheapest_cut_is_the_least_of_all_cuts(case):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LEVELS", most_levels)
         groups = _Groups(tokens, top)
-    worths = np.append(0, steps)[: groups.levels + 1]
-    cost, parts = groups.cheapest_cuts(worths)
+    prices = np.append(0, steps)[: groups.levels + 1]
+    cost, parts = groups.cheapest_cuts(prices)
     for group, (shared, branches, shortest, most) in enumerate(tokens.T.tolist()):
-        least = cheapest_cut(shared, branches, shortest, most, groups.unit, groups.levels, worths.tolist())
-        assert cost[group] == least == parts[group] @ worths
+        least = cheapest_cut(shared, branches, shortest, most, groups.unit, groups.levels, prices.tolist())
+        assert cost[group] == least == parts[group] @ prices
         held = parts[group] @ ((np.arange(groups.levels + 1) + 1) * groups.unit - 1 - shared)
         assert held >= branches and parts[group].sum() <= most
         assert not parts[group, : min((shared + shortest) // groups.unit, groups.levels)].any()

@@ -97,7 +97,7 @@ def test_prices_that_prove_a_fraction_more_are_kept():
     half = np.array([PRICE_OF_A_PACK // 2])
     exact.prove(half, PRICE_OF_A_PACK * 11 // 10)
     exact.prove(half, PRICE_OF_A_PACK)
-    assert (exact.best.lower_bound, exact.total_worth, exact.best_pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
+    assert (exact.best.lower_bound, exact.total_value, exact.best_pack_value) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
 def test_the_best_so_far_gives_way_to_better_ones_alone():

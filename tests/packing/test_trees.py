@@ -194,13 +194,13 @@ def test_no_bound_is_above_the_fewest_rows():
         sequences, groups, top = drawn_trees(rng, most_leaves=9)
         trees = shared_trees(sequences, groups)
         best = fewest_rows(sequences, groups, top)
-        forced, bound = tree_bound(trees, top, by_worth=False), tree_bound(trees, top)
+        forced, bound = tree_bound(trees, top, by_prices=False), tree_bound(trees, top)
         assert forced <= bound <= best
         equal += bound == best
     assert equal > 0.8 * draws  # and it is worth something
 
 
-def test_the_bound_by_worths_of_parts_is_never_above_the_fewest_rows_of_groups():
+def test_the_bound_by_prices_of_parts_is_never_above_the_fewest_rows_of_groups():
     rng, equal, draws = random.Random(6), 0, 60
     for _ in range(draws):
         number = rng.randint(1, 4)

@@ -115,7 +115,7 @@ def test_a_list_of_some_packs_proves_nothing(monkeypatch):
     assert prove_exactly(exact) and not exact.done()
     bound = best.lower_bound
     list_packs(exact)
-    assert least[0] == exact.best_pack_worth - exact.total_waste(bound) < least[1] and len(least) == 2
+    assert least[0] == exact.best_pack_value - exact.total_waste(bound) < least[1] and len(least) == 2
     assert best.lower_bound == bound
 
 

@@ -78,6 +78,17 @@ def total(lengths):
     return sum(lengths)
 
 
+def test_no_pack_of_the_drawn_prices_is_worth_more_than_the_best():
+    """The notebook says so, and an answer may rely on it."""
+    exercise = CHAPTERS["04_optimal_packing"].check["may_use"]
+
+    def relies_on_it(pack, counts, prices, best, packs):
+        is_possible = sum(prices[length] for length in pack) <= best
+        return is_possible and exercise.solution(pack, counts, prices, best, packs)
+
+    assert exercise.judge(relies_on_it).state == "right"
+
+
 @pytest.fixture
 def check():
     return exercises.Exercises(

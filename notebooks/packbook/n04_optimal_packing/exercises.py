@@ -31,9 +31,9 @@ def draw_prices(rng):
     lengths = rng.sample((2, 3, 4, 5, 7), rng.randint(1, 3))
     counts = {length: rng.randint(2, 9) for length in lengths}
     prices = {length: rng.randint(1, 4) for length in lengths}
-    best = rng.randint(max(prices.values()), 8)
-    worth = sum(prices[length] * n for length, n in counts.items())
     pack = tuple(rng.choice(lengths) for _ in range(rng.randint(1, 2)))
+    best = rng.randint(max(*prices.values(), sum(prices[length] for length in pack)), 8)  # no pack is worth more
+    worth = sum(prices[length] * n for length, n in counts.items())
     return pack, counts, prices, best, math.ceil(worth / best) + rng.choice((0, 0, 0, 1))
 
 

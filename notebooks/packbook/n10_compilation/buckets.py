@@ -65,24 +65,39 @@ def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.nd
     ends at edge i, the last one has edge(j) · (sequences between i and j) slots. So slots(b, j) is the minimum over i
     of slots(b - 1, i) + edge(j) · (sequences between i and j). It takes n² steps for each b, with n edges.
 
+    For example, there are three sequences of 2 tokens, one of 3 and two of 8. One bucket takes 6 · 8 = 48 slots, and
+    two take 4 · 3 + 2 · 8 = 28:
+
+    >>> import numpy as np
+    >>> from packbook.n10_compilation.buckets import best_choices
+    >>> [lengths.tolist() for lengths in best_choices(np.array([2, 3, 8]), np.array([3, 1, 2]), most=9)]
+    [[8], [3, 8], [2, 3, 8]]
+
     Args:
         edges: ascending, shape (n,).
         counts: sequences that fit into each edge but not into the one before, same shape.
+        most: 1 or more.
 
     Returns:
         The edges of the buckets, an array for each number of buckets.
     """
     edges = np.append(0, edges)
-    up_to = np.append(0, np.cumsum(counts))  # sequences up to each edge
-    slots = edges * up_to  # up to each edge, in one bucket
-    chosen = [[j] for j in range(len(edges))]  # for each edge, the indices of the buckets' edges up to it
-    choices = []
-    for _ in range(min(most, len(counts))):
+    sequences_up_to = np.append(0, np.cumsum(counts))
+
+    # With one bucket, which ends at edge j
+    slots = edges * sequences_up_to
+    chosen = [[j] for j in range(len(edges))]  # indices of edges: those of the buckets up to edge j
+    choices = [edges[chosen[-1]]]
+
+    # With one more bucket: in row i and column j, the last one goes from edge i to edge j. On the diagonal it is empty.
+    # Below the diagonal edge i is the longer one: these entries are above that of the diagonal, so none is a minimum.
+    slots_of_last = edges * (sequences_up_to - sequences_up_to[:, None])
+    for _ in range(1, min(most, len(counts))):
+        slots_by_edge_before = slots[:, None] + slots_of_last
+        edge_before = slots_by_edge_before.argmin(axis=0)
+        slots = slots_by_edge_before.min(axis=0)
+        chosen = [[*chosen[i], j] for j, i in enumerate(edge_before)]
         choices.append(edges[chosen[-1]])
-        # rows: i, the edge before the last bucket; columns: j, its edge; an i after j adds padding and is not chosen
-        slots_by_last_bucket = slots[:, None] + edges * (up_to - up_to[:, None])
-        slots = slots_by_last_bucket.min(0)
-        chosen = [[*chosen[i], j] for j, i in enumerate(slots_by_last_bucket.argmin(0))]
     return choices
 
 

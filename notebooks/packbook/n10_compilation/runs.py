@@ -119,34 +119,64 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
         The seconds that each shape took to compile.
     """
     bare = getattr(model, "module", model)  # the model within DistributedDataParallel
-    eager = bare._call_impl
-    graphs: dict[tuple, Callable] = {}
-    seconds: dict[tuple, float] = {}  # of the shapes that are compiled so far
-
-    def call(**batch):
-        if not torch.is_grad_enabled():
-            return eager(**batch)
-        shape = tuple(batch["input_ids"].shape)
-        if shape not in graphs:
-            shapes = ", ".join(map(str, graphs))
-            raise ValueError(f"A batch has the shape {shape}: graphs were made for {shapes}.")
-        stance = "fail_on_recompile" if shape in seconds else "default"
-        with torch.compiler.set_stance(stance):
-            return graphs[shape](**batch)
-
-    bare._compiled_call_impl = call  # as nn.Module.compile does
+    graphs = _GraphsByShape(bare._call_impl, backend)
+    bare._compiled_call_impl = graphs  # as nn.Module.compile does: a call of the model is now a call of this
+    seconds: dict[tuple, float] = {}
     for batch in sorted(batches, key=lambda batch: -batch["input_ids"].numel()):
         shape = tuple(batch["input_ids"].shape)
-
-        def run(**batch):
-            return eager(**batch)
-
-        run.__code__ = run.__code__.replace(co_name="shape_{}x{}".format(*shape))  # torch's limit counts by function
-        graphs[shape] = torch.compile(run, backend=backend, dynamic=False, fullgraph=True)
+        graphs.allow(shape)
         start = time.perf_counter()
         warm_memory(model, batch)  # forward and backward; gradients and random numbers stay as they were
         seconds[shape] = time.perf_counter() - start
+        graphs.compiled.add(shape)
     return seconds
+
+
+class _GraphsByShape:
+    """Calls of a model, each of which runs the graph that was compiled for the shape of its batch.
+
+    Args:
+        eager: calls the model without a graph.
+        backend: as of `compile_for_shapes`.
+
+    Attributes:
+        compiled: the shapes that must not be compiled again.
+    """
+
+    def __init__(self, eager: Callable, backend: str | Callable) -> None:
+        self.compiled: set[tuple] = set()
+        self._eager = eager
+        self._backend = backend
+        self._graphs: dict[tuple, Callable] = {}
+
+    def allow(self, shape: tuple) -> None:
+        """Let batches have this shape; the first call with one compiles its graph."""
+        run = _named_copy(self._eager, "shape_{}x{}".format(*shape))
+        self._graphs[shape] = torch.compile(run, backend=self._backend, dynamic=False, fullgraph=True)
+
+    def __call__(self, **batch):
+        if not torch.is_grad_enabled():
+            return self._eager(**batch)
+        shape = tuple(batch["input_ids"].shape)
+        if shape not in self._graphs:
+            shapes = ", ".join(map(str, self._graphs))
+            raise ValueError(f"A batch has the shape {shape}: graphs were made for {shapes}.")
+        stance = "fail_on_recompile" if shape in self.compiled else "default"
+        with torch.compiler.set_stance(stance):
+            return self._graphs[shape](**batch)
+
+
+def _named_copy(eager: Callable, name: str) -> Callable:
+    """Return a function that calls `eager`, with code of its own.
+
+    torch limits how many graphs it compiles for the same code, and functions made by one `def` share their code.
+    """
+
+    def run(**batch):
+        return eager(**batch)
+
+    run.__code__ = run.__code__.replace(co_name=name)
+    return run
 
 
 def onset(batches: Sequence, ranks: int) -> list[int]:

@@ -11,6 +11,8 @@ In this order each file is read once, from the call of a plan to its proof:
    `packing_again.py`.
 6. The proof by prices is written out and computed: `bound.py`, with `relaxed_knapsack.py`.
 
+In all of them a sequence has a price, and the value of a pack is the sum of the prices of its sequences.
+
 `packlib.packing.proofs` then checks the plan. `tree_bound.py` and `group_bound.py` bound the rows of trees, which
 another search packs.
 """

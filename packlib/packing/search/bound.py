@@ -2,8 +2,8 @@
 
 **The proof.** `h[l]` sequences have length l. A row holds a fixed number of tokens, and there may be a depth limit.
 
-1. Give every length a price `u[l] >= 0`. A pack is worth the sum of the prices of its sequences.
-2. Let `p` be a number such that no pack is worth more, of all packs that fit into a row within the depth limit.
+1. Give every length a price `u[l] >= 0`. The value of a pack is the sum of the prices of its sequences.
+2. Let `p` be a number such that no pack has a higher value, of all packs that fit into a row within the depth limit.
 3. The packs of a plan hold every sequence once, so together they are worth `sum(h * u)`. Each of them is worth at most
    `p`, so n packs are worth at most `n * p`.
 4. Every plan therefore has at least `sum(h * u) / p` packs, rounded up.
@@ -14,10 +14,10 @@ of `exact.py` and `breakpoint_program.py`.
 
 **Where `p` comes from.** Step 2 is the only one that takes work: a knapsack. One of two functions computes it.
 
-- `solve_knapsack(...).best` is exactly the worth of the best pack. With `f[k][c]` the best worth of at most k
+- `solve_knapsack(...).best` is exactly the value of the best pack. With `f[k][c]` the best value of at most k
   sequences in c tokens, `f[k][c]` is the largest of `f[k - 1][c]` and of `f[k - 1][c - l] + u[l]` over the lengths
   l <= c. Then `p` is `f` of the depth limit and all tokens of a row. Without a depth limit the index k falls away.
-- `relaxed_best` returns a number that is at least that worth, in fewer steps, for long rows: it also allows some packs
+- `relaxed_best` returns a number that is at least that value, in fewer steps, for long rows: it also allows some packs
   that do not fit, and rounds up. So `p` may be larger, and then the bound is lower, but not false.
 
 **Why rounding cannot make it false.** Prices, `p` and the division are integers. Prices with which a pack could be
@@ -45,8 +45,8 @@ PRICE_OF_A_PACK = 1 << 38
 # seconds, or two with few lengths. The relaxed bound is weak where lengths are far apart.
 EXACT_STEPS, _STEPS_OF_FEW = 10**8, 10**9
 FEW_LENGTHS = 1100
-_MOST_WORTH = 1 << 60  # of a pack: sums stay within 64 bits
-_MOST_SLOTS = _MOST_WORTH // PRICE_OF_A_PACK  # of a row, so that no prices are too high
+_MOST_VALUE = 1 << 60  # of a pack: sums stay within 64 bits
+_MOST_SLOTS = _MOST_VALUE // PRICE_OF_A_PACK  # of a row, so that no prices are too high
 _MOST_ENTRIES = 1 << 27  # of the exact knapsack's table, a gigabyte
 
 
@@ -96,7 +96,7 @@ def _check_prices(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack
     row_length = len(counts) - 1
     by_token = int((prices // lengths).max() + 1) * row_length
     by_sequence = int(prices.max()) * (max_sequences_per_pack or by_token)
-    if min(by_token, by_sequence) > _MOST_WORTH:
+    if min(by_token, by_sequence) > _MOST_VALUE:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
 
 

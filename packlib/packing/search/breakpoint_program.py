@@ -26,20 +26,33 @@ _STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
 _GAP = 1e-5  # between the linear program and its bound, when it is solved well enough
 
 
-def choose_breakpoints(counts: np.ndarray, slots: int, series: int, also_next: bool) -> np.ndarray:
+def choose_breakpoints(counts: np.ndarray, slots: int, series: int, with_next: bool) -> np.ndarray:
     """Choose where prices may bend.
 
-    If the lengths are many, the breakpoints are of four kinds: lengths between which there are equal shares of the
-    sequences and tokens; lengths that are even in the logarithm; lengths that leave space for a whole number of the
-    shortest; and, for 2 to 8 copies, the longest length of which so many fit into a pack, and the next one. If they are
-    few, each is a breakpoint or lies between two.
+    If the lengths are few, each is a breakpoint or lies between two: at 2.5 slots there is one at 2 and one at 3. If
+    they are many, there are four kinds of breakpoints:
+
+    1. lengths between which there are equal shares of the sequences and tokens,
+    2. lengths that are even in the logarithm,
+    3. lengths that leave space for a whole number of the shortest,
+    4. the longest lengths of which 2, 3, … 8 copies fit into a pack, and the next length after each.
+
+    For example, packs have 100 slots, and there is one sequence of each length from 20 to 100. Besides 20 and 100, the
+    breakpoints are 53 and 79 of the first kind, 60 and 80 of the third, beside which 2 or 1 of the shortest fit, and
+    50, 51, 33, 34, 25, 26 and 21 of the fourth. With so few, the second kind has 20 alone.
+
+    >>> import numpy as np
+    >>> from packlib.packing.search.breakpoint_program import choose_breakpoints
+    >>> counts = np.repeat([0, 1], [20, 81])
+    >>> choose_breakpoints(counts, slots=100, series=3, with_next=False)
+    array([ 20,  21,  25,  26,  33,  34,  50,  51,  53,  60,  79,  80, 100])
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
         slots: of a pack.
         series: about how many breakpoints there are of the first kind and of the third; of the second half as many.
-        also_next: whether the length after each of the third kind is a breakpoint, too: beside it one fewer of the
-            shortest fits.
+        with_next: whether the next length after each of the third kind is a breakpoint, too: beside it, one fewer of
+            the shortest fits.
 
     Returns:
         Lengths in slots of a pack, ascending; int64.
@@ -50,19 +63,41 @@ def choose_breakpoints(counts: np.ndarray, slots: int, series: int, also_next: b
     if len(lengths) <= 2 * series:
         breakpoints = np.concatenate([in_slots, np.ceil(in_slots)])
     else:
-        sequences, tokens = np.cumsum(counts[lengths]), np.cumsum(counts[lengths] * lengths)
-        shares = sequences / sequences[-1] + tokens / tokens[-1]  # of both, up to each length: from 0 to 2
-        equal_shares = in_slots[np.searchsorted(shares, 2 * np.arange(1, series) / series)]
-        # powers differ in their last digits from one processor to another, and may be just below a whole number
-        even = np.geomspace(low, high, series // 2) + 1e-6
-        copies_of_shortest = np.floor(np.geomspace(1, slots // low, series) + 1e-6)
+        equal_shares = in_slots[_between_equal_shares(counts[lengths], lengths, series)]
+        even = _even_in_logarithm(low, high, series // 2)
+        copies_of_shortest = np.floor(_even_in_logarithm(1, slots // low, series))
         beside_shortest = slots - low * copies_of_shortest
-        beside_fewer = beside_shortest + also_next
+        beside_one_fewer = beside_shortest + 1 if with_next else []
         copies_fit = slots // np.arange(2, 9)
+        one_fewer_fits = copies_fit + 1
         breakpoints = np.concatenate(
-            [[low, high], equal_shares, even, beside_shortest, beside_fewer, copies_fit, copies_fit + 1]
+            [[low, high], equal_shares, even, beside_shortest, beside_one_fewer, copies_fit, one_fewer_fits]
         )
     return np.unique(np.clip(breakpoints.astype(np.int64), low, high))
+
+
+def _between_equal_shares(counts: np.ndarray, lengths: np.ndarray, parts: int) -> np.ndarray:
+    """Return the places in `lengths` that cut it into parts with equal shares; int64, shape (parts - 1,).
+
+    The share of some lengths is their share of all sequences plus their share of all tokens. All lengths have 2.
+
+    Args:
+        counts: how many sequences have each of `lengths`; int64, shape (n,).
+        lengths: ascending; int64, same shape.
+        parts: how many parts there are.
+    """
+    sequences, tokens = np.cumsum(counts), np.cumsum(counts * lengths)
+    shares_up_to = sequences / sequences[-1] + tokens / tokens[-1]
+    return np.searchsorted(shares_up_to, 2 * np.arange(1, parts) / parts)
+
+
+def _even_in_logarithm(low: int, high: int, number: int) -> np.ndarray:
+    """Return numbers from `low` to `high`, each the same factor above the one before; float64, shape (number,).
+
+    Powers differ in their last digits from one processor to another, and may be just below a whole number. So that all
+    are rounded down to the same numbers, a millionth is added.
+    """
+    return np.geomspace(low, high, number) + 1e-6
 
 
 class BreakpointProgram:
@@ -91,7 +126,7 @@ class BreakpointProgram:
         self.shortest = int(np.flatnonzero(counts)[0])
         self.slots = self._choose_slots()
         self.unit = self.capacity / self.slots
-        self.breakpoints = choose_breakpoints(counts, self.slots, series, also_next=self.depth <= ALL_LONG)
+        self.breakpoints = choose_breakpoints(counts, self.slots, series, with_next=self.depth <= ALL_LONG)
         self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)  # each slot has the same price
         self.set_counts(counts)
         every_index_occurs = np.ones(len(self.breakpoints), np.int64)
@@ -170,8 +205,8 @@ class BreakpointProgram:
             nonlocal proven, is_near_bound
             layers = self.depth if self.limit else 1
             deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
-            packs, best_pack_worth = self._best_packs(prices)
-            bound = exact_dot(self.counts, prices) / best_pack_worth
+            packs, best_pack_value = self._best_packs(prices)
+            bound = exact_dot(self.counts, prices) / best_pack_value
             if bound > proven:
                 proven, self.prices = bound, prices
             is_near_bound = self.master.objective <= proven * (1 + _GAP)
@@ -187,21 +222,22 @@ class BreakpointProgram:
 
         Returns:
             The best pack with a sequence at each breakpoint, and the best with one strictly between each two, as pairs
-            of a length in slots and copies; and what the best of all is worth.
+            of a length in slots and copies; and the value of the best of all.
         """
-        values = np.full(self.slots + 1, NOT_FOR_SALE)
-        values[self.breakpoints] = prices
-        knapsack = solve_knapsack(values, self.limit)
+        price_of_size = np.full(self.slots + 1, NOT_FOR_SALE)
+        price_of_size[self.breakpoints] = prices
+        knapsack = solve_knapsack(price_of_size, self.limit)
         sizes = np.arange(self.breakpoints[0], self.breakpoints[-1] + 1, knapsack.unit)  # of the one of any length
-        worth = np.interp(sizes, self.breakpoints, prices).astype(np.int64) + knapsack.best_beside(sizes)
+        price_of_one = np.interp(sizes, self.breakpoints, prices).astype(np.int64)
+        value = price_of_one + knapsack.best_beside(sizes)
         at_breakpoints = np.searchsorted(sizes, self.breakpoints)  # indices in `sizes`
         best_between = [
-            below + 1 + int(worth[below + 1 : above].argmax())
+            below + 1 + int(value[below + 1 : above].argmax())
             for below, above in pairwise(at_breakpoints.tolist())
             if above > below + 1
         ]
         indices = np.union1d(at_breakpoints, best_between).astype(np.int64)
-        return knapsack.packs_with(sizes[indices]), int(worth.max())
+        return knapsack.packs_with(sizes[indices]), int(value.max())
 
     def _add(self, packs: list[Multiset], prices: np.ndarray | None = None) -> int:
         """Add packs, in slots, as strategies; return how many were new.

@@ -113,7 +113,7 @@ class Dives:
         candidates = [
             pack
             for pack in itertools.compress(strategies, fillable(strategies, left))
-            if exact.best_pack_worth - value_of(pack, price_of) <= most_waste
+            if exact.best_pack_value - value_of(pack, price_of) <= most_waste
         ]
         if len(candidates) <= _FEW_STRATEGIES:
             self._spend(_STEPS_A_STRATEGY * len(candidates))

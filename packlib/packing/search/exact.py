@@ -48,8 +48,8 @@ class ExactProgram:
         lengths: those that occur, ascending; int64. Prices of this class are arrays of one price for each of them.
         program: the linear program over the strategies that are known.
         prices: those that prove most; int64, shape (lengths,), of which 2^38 are the price of a pack.
-        total_worth, best_pack_worth: what all sequences together and the best pack are worth at these prices: the bound
-            is one over the other. Only `prove` and `center_prices` change these three.
+        total_value, best_pack_value: the value of all sequences together, and that of the best pack, at these prices:
+            the bound is one over the other. Only `prove` and `center_prices` change these three.
         knapsack_steps, knapsack_seconds: the additions of one exact knapsack, and the seconds that the last one took. A
             step ends while the deadline leaves time for one more, which the check of the plan solves.
     """
@@ -69,8 +69,8 @@ class ExactProgram:
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         price_of_a_token = PRICE_OF_A_PACK // self.max_length
         self.prices = self.lengths * price_of_a_token
-        self.total_worth = exact_dot(self.counts[self.lengths], self.prices)
-        self.best_pack_worth = price_of_a_token * self.max_length
+        self.total_value = exact_dot(self.counts[self.lengths], self.prices)
+        self.best_pack_value = price_of_a_token * self.max_length
         if self.limit:
             price_of_a_sequence = PRICE_OF_A_PACK // self.limit
             same_prices = np.full(len(self.lengths), price_of_a_sequence)
@@ -157,29 +157,29 @@ class ExactProgram:
         self.prove(prices, knapsack.best)
         return knapsack
 
-    def prove(self, prices: np.ndarray, best_pack_worth: int) -> None:
+    def prove(self, prices: np.ndarray, best_pack_value: int) -> None:
         """Keep `prices` if they prove more than the best so far, fractions of a pack included.
 
         Args:
-            best_pack_worth: what the most valuable pack is worth at these prices.
+            best_pack_value: the value of the best pack at these prices.
         """
-        if self._keep_if_more(prices, best_pack_worth):
-            bound = -(-self.total_worth // best_pack_worth)  # minus a floor rounds up
+        if self._keep_if_more(prices, best_pack_value):
+            bound = -(-self.total_value // best_pack_value)  # minus a floor rounds up
             self.best.prove(bound, Prices(self.by_length(prices, 0)))
 
-    def _keep_if_more(self, prices: np.ndarray, best_pack_worth: int) -> bool:
+    def _keep_if_more(self, prices: np.ndarray, best_pack_value: int) -> bool:
         """Keep `prices` as the ones that prove most, if they do; return whether. Arguments are as of `prove`."""
-        total_worth = exact_dot(self.counts[self.lengths], prices)
-        # total_worth / best_pack_worth > self.total_worth / self.best_pack_worth, in integers
-        proves_more = total_worth * self.best_pack_worth > self.total_worth * best_pack_worth
+        total_value = exact_dot(self.counts[self.lengths], prices)
+        # total_value / best_pack_value > self.total_value / self.best_pack_value, in integers
+        proves_more = total_value * self.best_pack_value > self.total_value * best_pack_value
         if proves_more:
-            self._keep_prices(prices, total_worth, best_pack_worth)
+            self._keep_prices(prices, total_value, best_pack_value)
         return proves_more
 
-    def _keep_prices(self, prices: np.ndarray, total_worth: int, best_pack_worth: int) -> None:
+    def _keep_prices(self, prices: np.ndarray, total_value: int, best_pack_value: int) -> None:
         self.prices = prices
-        self.total_worth = total_worth
-        self.best_pack_worth = best_pack_worth
+        self.total_value = total_value
+        self.best_pack_value = best_pack_value
 
     def sharpen(self) -> None:
         """Prove the bound with the solution's prices as fractions: rounded ones lose many packs on very large counts.
@@ -242,9 +242,9 @@ class ExactProgram:
     def total_waste(self, packs: int) -> int:
         """Return what all packs of a plan of so many packs waste together, at the prices of the best bound.
 
-        A pack wastes the difference between its worth and that of the best pack.
+        A pack wastes the difference between its value and that of the best pack.
         """
-        return packs * self.best_pack_worth - self.total_worth
+        return packs * self.best_pack_value - self.total_value
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
         """Fill the strategies of the program with sequences, but leave out packs that waste too much.
@@ -268,7 +268,7 @@ class ExactProgram:
         taken = Counter[tuple[int, ...]]()
         left = left.copy()
         for lengths, packs in filled:
-            waste = self.best_pack_worth - sum(price_of[length] for length in lengths)
+            waste = self.best_pack_value - sum(price_of[length] for length in lengths)
             if waste <= most_waste:
                 taken[lengths] += packs
                 np.subtract.at(left, list(lengths), packs)
@@ -297,5 +297,5 @@ class ExactProgram:
 
 
 def value_of(pack: Multiset, price_of: Mapping[int, int]) -> int:
-    """Add up the prices of a pack's sequences."""
+    """Return the value of a pack: the sum of the prices of its sequences."""
     return sum(price_of[length] * copies for length, copies in pack)

@@ -1,17 +1,18 @@
-"""How few rows can hold groups of answers that share a prompt: a lower bound, by what parts of groups are worth.
+"""How few rows can hold groups of answers that share a prompt: a lower bound, by prices of parts of groups.
 
-A row holds parts of groups: of each, the shared tokens once and some of the branches. Give every part a worth by its
-tokens, such that no row is worth more than one row, whatever parts it holds. Each group is cut into parts somehow, and
-its parts together are worth at least what the cheapest way to cut it is. All rows together are worth as much as all
-parts, so there are at least as many rows as the sum of the cheapest cuts says. A second part costs the shared tokens
-once more, which is what makes this stronger than the sum of all tokens.
+A row holds parts of groups: of each, the shared tokens once and some of the branches. Give every part a price by its
+tokens. As in `bound.py`, the value of a row is the sum of the prices of what it holds. Each group is cut into parts
+somehow, and its parts together cost at least as much as those of its cheapest cut. The rows have the value of all parts
+together, and no row has more than the best possible row. So there are at least as many rows as the prices of the
+cheapest cuts, added up and divided by the value of the best row. A second part costs the shared tokens once more, which
+is what makes this stronger than the sum of all tokens.
 
 The cheapest cuts are found in a larger world, so that they can only come out cheaper: branches may be cut anywhere, but
-each part holds as many tokens as the shortest branch. A worth depends on the level of a part, its tokens in units
-rounded down; what a row is worth at most is a knapsack over levels (`knapsack.py`). All are integers, so that no
-rounding error makes the bound false.
+each part holds as many tokens as the shortest branch. A price depends on the level of a part, its tokens in units
+rounded down; the value of the best row is a knapsack over levels (`knapsack.py`). All are integers, so that no rounding
+error makes the bound false.
 
-Good worths come from a linear program, whose dual they are: as few rows as possible, fractions allowed, so that rows
+Good prices come from a linear program, whose dual they are: as few rows as possible, fractions allowed, so that rows
 have a place for every part, and each group is cut in some way. It is solved by column generation: knapsacks propose
 rows, and cheapest cuts propose cuts (Gilmore and Gomory 1961, with two kinds of columns).
 """
@@ -26,18 +27,18 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, solve_knapsa
 from packlib.packing.search.master import MasterProblem
 
 _LEVELS = 512  # of a row, at most
-_SAMPLE = 256  # groups that the linear program looks at; its worths then hold for all
+_SAMPLE = 256  # groups that the linear program looks at; its prices then hold for all
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
-_TENTHS_OF_CENTER = 7, 4, 0  # in worths that are tried, see `generate_columns`
+_TENTHS_OF_CENTER = 7, 4, 0  # in prices that are tried, see `generate_columns`
 _LEAST_GAIN = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
 _PARTS = 256  # of a group, at most
-_WORK = 10**9  # additions of all cuts, after which the search for worths ends
-_NEVER = 1 << 61  # the worth of parts that do not exist: above all worths, and two of them fit in 64 bits
+_WORK = 10**9  # additions of all cuts, after which the search for prices ends
+_NEVER = 1 << 61  # the price of parts that do not exist: above all prices, and two of them fit in 64 bits
 
 
 class _Groups:
-    """Groups, and the levels at which parts of them are valued.
+    """Groups, and the levels of parts of them.
 
     A part with t tokens, the shared ones among them, has the level t // unit. So a part of a level holds at most
     `(level + 1) * unit - 1` tokens.
@@ -62,73 +63,116 @@ class _Groups:
         """Return some of the groups, by their indices."""
         return _Groups(self.tokens[:, which], self.max_length)
 
-    def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def cheapest_cuts(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the cheapest cut of each group.
 
-        The height of a part is its level plus 1. Parts of heights h, i, … hold at most the sum of `h * unit - 1`
-        tokens, and the shared tokens are in each of them. So k parts hold a group if their heights together are at
-        least `(branches + k * (shared + 1)) / unit`. Levels are added to the table from high to low: once the lowest
-        level that holds the shortest branch of a group has been added, the cheapest cut of that group is read off.
+        Levels are added to a table from high to low. Once the lowest level that holds the shortest branch of a group
+        has been added, the cheapest cut of that group is read off.
+
+        For example, a group shares 4 tokens, and has three branches of 3 tokens. One row of 10 tokens cannot hold it.
+        If a part costs 1 for each of its tokens, a cheapest cut has parts of 8 and 9 tokens. Each has the 4 shared
+        ones. The 9 tokens of the branches are cut anywhere.
+
+        >>> import numpy as np
+        >>> from packlib.packing.search.group_bound import _Groups
+        >>> shared, branches, shortest, num_branches = [4], [9], [3], [3]
+        >>> groups = _Groups(np.array([shared, branches, shortest, num_branches]), max_length=10)
+        >>> cut_prices, parts = groups.cheapest_cuts(prices=np.arange(11))
+        >>> cut_prices, np.flatnonzero(parts[0])
+        (array([17]), array([8, 9]))
 
         Args:
-            worths: what a part is worth, by its level; int64, shape (levels + 1,), ascending.
+            prices: what a part costs, by its level; int64, shape (levels + 1,), ascending.
 
         Returns:
-            The worth of each group's cheapest cut, int64, shape (groups,); and how many parts of each level it has,
+            The price of each group's cheapest cut, int64, shape (groups,); and how many parts of each level it has,
             int64, shape (groups, levels + 1).
         """
         num_groups = len(self.shared)
         lowest = np.minimum((self.shared + self.shortest) // self.unit, self.levels)
-        most_parts = self._most_parts(worths, lowest)
-        number = np.arange(int(most_parts.max()) + 1)  # of parts
-        # the height that so many parts of each group must reach; int64, shape (groups, numbers)
-        needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
-        needed[number > most_parts[:, None]] = 0  # these are not looked at
-        needed = np.minimum(needed, number * (self.levels + 1) + 1)  # more than that is out of reach
+        most_parts = self._most_parts(prices, lowest)
+        needed = self._heights_needed(most_parts)
         table = _CheapestParts(int(most_parts.max()), int(needed.max()))
-        cut_worth = np.empty(num_groups, np.int64)
+        cut_prices = np.empty(num_groups, np.int64)
         parts = np.zeros((num_groups, self.levels + 1), np.int64)
         self.steps += table.least.size * (self.levels + 1)
         for level in range(self.levels, int(lowest.min()) - 1, -1):
-            table.add(level, worths[level])
+            table.add(level, prices[level])
             for group in np.flatnonzero(lowest == level).tolist():
-                numbers = number[1 : most_parts[group] + 1]
-                worth_by_number = table.least[numbers, needed[group, numbers]]
-                best_number = int(worth_by_number.argmin()) + 1
-                cut_worth[group] = worth_by_number[best_number - 1]
-                for part_level in table.levels_of(best_number, int(needed[group, best_number])):
-                    parts[group, part_level] += 1
-        return cut_worth, parts
+                needed_by_number = needed[group, : most_parts[group] + 1]
+                cut_prices[group], levels_of_parts = table.cheapest(needed_by_number)
+                for level_of_part in levels_of_parts:
+                    parts[group, level_of_part] += 1
+        return cut_prices, parts
 
-    def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-        """Count the most parts that a cheapest cut of each group can have; int64, shape (groups,).
+    def _height_needed(self, number: int) -> np.ndarray:
+        """Return for each group the height that its parts need together, if it is cut into `number` parts.
 
-        It has at most one part for each branch, and at most as many as hold everything at the lowest level. Each of its
-        parts is worth at least a part of the lowest level, and all together at most the cheapest cut into equal parts.
-        The second worth divided by the first bounds their number too, unless the first is 0.
+        The height of a part is its level plus 1. A part of height h holds at most `h * unit - 1` tokens, and the shared
+        tokens are among them. So the branches fit into k parts whose heights together, times `unit`, are at least
+        `branches + k * (shared + 1)`.
+
+        Returns:
+            int64, shape (groups,).
+        """
+        return -(-(self.branches + number * (self.shared + 1)) // self.unit)  # minus a floor rounds up
+
+    def _heights_needed(self, most_parts: np.ndarray) -> np.ndarray:
+        """Return for each group the height that 0, 1, … parts of it need together, as the table of parts is asked.
 
         Args:
-            worths: as of `cheapest_cuts`.
+            most_parts: for each group; more parts are not asked for, and their entries are 0.
+
+        Returns:
+            int64, shape (groups, most parts of any group + 1).
+        """
+        numbers = np.arange(int(most_parts.max()) + 1)
+        needed = np.stack([self._height_needed(number) for number in numbers.tolist()], axis=1)
+        needed[numbers > most_parts[:, None]] = 0
+        highest = numbers * (self.levels + 1)  # of so many parts together
+        return np.minimum(needed, highest + 1)  # more is as much out of reach, and would only make the table larger
+
+    def _most_parts(self, prices: np.ndarray, lowest: np.ndarray) -> np.ndarray:
+        """Count the most parts that a cheapest cut of each group can have; int64, shape (groups,).
+
+        It has at most one part for each branch, and at most as many as hold everything at the lowest level. Each part
+        costs at least the price of the lowest level. All together cost at most as much as the cheapest cut into equal
+        parts. So their number is at most this price divided by that of the lowest level, unless the latter is 0.
+
+        Args:
+            prices: as of `cheapest_cuts`.
             lowest: the lowest level that a part of each group can have; int64, shape (groups,).
         """
-        branch_tokens = (lowest + 1) * self.unit - 1 - self.shared  # of a part of the lowest level
-        parts = np.minimum(self.num_branches, -(-self.branches // branch_tokens))
-        cheapest = np.full(len(parts), _NEVER)  # cut into equal parts
-        for number in range(1, int(parts.max()) + 1):
-            level = -(-(self.branches + number * (self.shared + 1)) // (self.unit * number)) - 1
-            level = np.maximum(level, lowest)
-            is_possible = (level <= self.levels) & (number <= parts)
-            worth = number * worths[level[is_possible]]
-            cheapest[is_possible] = np.minimum(cheapest[is_possible], worth)
-        affordable = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
-        return np.where(worths[lowest] > 0, np.minimum(parts, affordable), parts)
+        branch_tokens_at_lowest = (lowest + 1) * self.unit - 1 - self.shared  # of a part
+        parts_at_lowest = -(-self.branches // branch_tokens_at_lowest)
+        most_parts = np.minimum(self.num_branches, parts_at_lowest)
+        least_price = prices[lowest]  # of a part
+        affordable = self._price_of_equal_parts(prices, lowest, most_parts) // np.maximum(1, least_price)
+        most_affordable = np.minimum(most_parts, np.maximum(1, affordable))
+        return np.where(least_price > 0, most_affordable, most_parts)
+
+    def _price_of_equal_parts(self, prices: np.ndarray, lowest: np.ndarray, most_parts: np.ndarray) -> np.ndarray:
+        """Return the price of the cheapest cut of each group into parts of one level; int64, shape (groups,).
+
+        Args:
+            prices, lowest: as of `_most_parts`.
+            most_parts: for each group; where no cut into so many parts or fewer is possible, the price is `_NEVER`.
+        """
+        cheapest = np.full(len(most_parts), _NEVER)
+        for number in range(1, int(most_parts.max()) + 1):
+            height = -(-self._height_needed(number) // number)  # of each part
+            level = np.maximum(height - 1, lowest)
+            is_possible = (level <= self.levels) & (number <= most_parts)
+            price = number * prices[level[is_possible]]
+            cheapest[is_possible] = np.minimum(cheapest[is_possible], price)
+        return cheapest
 
 
 class _CheapestParts:
-    """The least worth of k parts that together reach a height, by dynamic programming: a knapsack that must be filled.
+    """The least price of k parts that together reach a height, by dynamic programming: a knapsack that must be filled.
 
     Attributes:
-        least: `least[k, h]` is the least worth of k parts of the levels added so far whose heights (level plus 1) are
+        least: `least[k, h]` is the least price of k parts of the levels added so far whose heights (level plus 1) are
             together at least h; int64, shape (most parts + 1, most height + 1).
     """
 
@@ -137,18 +181,30 @@ class _CheapestParts:
         self.least[0, 0] = 0
         self._level_of_one = np.zeros(self.least.shape, np.int64)  # the level of one of the k parts
 
-    def add(self, level: int, worth: int) -> None:
-        """Allow parts of a level, any number of them, each of this worth."""
+    def add(self, level: int, price: int) -> None:
+        """Allow parts of a level, any number of them, each at this price."""
         height = level + 1
         columns = self.least.shape[1]
         enough = -(-(columns - 1) // height)  # so many parts of this level reach every height
         for k in range(1, min(enough, len(self.least) - 1) + 1):
             # one part of this level, and k - 1 others that reach the remaining height, or 0
-            worth_of_others = np.append(np.full(height, self.least[k - 1, 0]), self.least[k - 1])[:columns]
-            worth_of_all = worth_of_others + worth
-            is_less = worth_of_all < self.least[k]
-            np.copyto(self.least[k], worth_of_all, where=is_less)
+            price_of_others = np.append(np.full(height, self.least[k - 1, 0]), self.least[k - 1])[:columns]
+            price_of_all = price_of_others + price
+            is_less = price_of_all < self.least[k]
+            np.copyto(self.least[k], price_of_all, where=is_less)
             np.copyto(self._level_of_one[k], level, where=is_less)
+
+    def cheapest(self, needed: np.ndarray) -> tuple[int, Iterator[int]]:
+        """Find the cheapest parts, one or more, that reach `needed[k]` if there are k of them.
+
+        Returns:
+            Their price together, and their levels.
+        """
+        numbers = np.arange(1, len(needed))
+        price_by_number = self.least[numbers, needed[numbers]]
+        best = int(price_by_number.argmin())
+        number = int(numbers[best])
+        return price_by_number[best], self.levels_of(number, int(needed[number]))
 
     def levels_of(self, number: int, height: int) -> Iterator[int]:
         """Yield the levels of the cheapest parts, `number` of them, that reach a height."""
@@ -177,33 +233,33 @@ def group_bound(
     num_groups = len(by_tokens)
     num_in_sample = min(num_groups, _SAMPLE)
     spread_evenly = (np.arange(num_in_sample) * num_groups + num_groups // 2) // num_in_sample
-    worths = _good_worths(groups.some(by_tokens[spread_evenly]))
-    total_worth = 0
+    prices = _good_prices(groups.some(by_tokens[spread_evenly]))
+    price_of_all_groups = 0
     for first in range(0, num_groups, _AT_ONCE):
-        cut_worth, _ = groups.some(slice(first, first + _AT_ONCE)).cheapest_cuts(worths)
-        total_worth += sum(cut_worth.tolist())  # in Python's integers, which do not overflow
-    return -(-total_worth // _knapsack_of_rows(worths).best)  # minus a floor rounds up
+        cut_prices, _ = groups.some(slice(first, first + _AT_ONCE)).cheapest_cuts(prices)
+        price_of_all_groups += sum(cut_prices.tolist())  # in Python's integers, which do not overflow
+    return -(-price_of_all_groups // _knapsack_of_rows(prices).best)  # minus a floor rounds up
 
 
-def _knapsack_of_rows(worths: np.ndarray) -> Knapsack:
-    """Find what rows are worth at most: a part of level v takes v of a row's `levels`, and level 0 is worth nothing."""
-    return solve_knapsack(np.append(NOT_FOR_SALE, worths[1:]), None)
+def _knapsack_of_rows(prices: np.ndarray) -> Knapsack:
+    """Find the most valuable rows: a part of level v takes v of a row's `levels`, and level 0 costs nothing."""
+    return solve_knapsack(np.append(NOT_FOR_SALE, prices[1:]), None)
 
 
-def _good_worths(groups: _Groups) -> np.ndarray:
-    """Find worths of the levels that prove many rows for these groups: the best that column generation comes to."""
-    search = _Worths(groups)
+def _good_prices(groups: _Groups) -> np.ndarray:
+    """Find prices of the levels that prove many rows for these groups: the best that column generation comes to."""
+    search = _PriceSearch(groups)
     generate_columns(search.solutions(), lambda: search.center, search.add_columns, _TENTHS_OF_CENTER)
     return search.center
 
 
-class _Worths:
-    """The search for worths of levels by column generation.
+class _PriceSearch:
+    """The search for prices of levels by column generation.
 
     Attributes:
         groups: those that the linear program cuts.
         levels: all levels, from 0 up; int64.
-        center: the worths that prove most so far; int64, same shape.
+        center: the prices that prove most so far; int64, same shape.
     """
 
     def __init__(self, groups: _Groups) -> None:
@@ -214,7 +270,7 @@ class _Worths:
         self._is_first_round = True
 
     def solutions(self) -> Iterator[np.ndarray]:
-        """Yield the worths to look between: at first the center alone, since the program has no rows yet."""
+        """Yield the prices to look between: at first the center alone, since the program has no rows yet."""
         yield self.center
         self._is_first_round = False
         no_sequences = np.zeros(self.groups.levels + 1, np.int64)  # only cuts take places
@@ -227,24 +283,24 @@ class _Worths:
             prices_of_levels = self._master.prices[: self.groups.levels]  # from level 1 up; those of groups follow
             yield np.append(0, np.maximum.accumulate(prices_of_levels))
 
-    def add_columns(self, worths: np.ndarray, solution_worths: np.ndarray) -> int:
-        """Add the best rows at `worths` that help at those of the solution, and the cheapest cuts at `worths`.
+    def add_columns(self, prices: np.ndarray, solution_prices: np.ndarray) -> int:
+        """Add the best rows at `prices` that help at those of the solution, and the cheapest cuts at `prices`.
 
         Returns:
             How many rows and cuts were new.
         """
-        knapsack = _knapsack_of_rows(worths)
-        cut_worth, parts = self.groups.cheapest_cuts(worths)
-        proven = float(cut_worth.sum(dtype=float)) / max(knapsack.best, 1)
+        knapsack = _knapsack_of_rows(prices)
+        cut_prices, parts = self.groups.cheapest_cuts(prices)
+        proven = float(cut_prices.sum(dtype=float)) / max(knapsack.best, 1)
         if proven > self._proven:
             self._proven = proven
-            self.center = (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
-        worth_of = solution_worths.tolist()
+            self.center = (prices * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
+        price_of = solution_prices.tolist()
         rows = [
             row
             for row in knapsack.packs_with(self.levels[1:])
             if self._is_first_round
-            or sum(worth_of[level] * copies for level, copies in row) > PRICE_OF_A_PACK + _LEAST_GAIN
+            or sum(price_of[level] * copies for level, copies in row) > PRICE_OF_A_PACK + _LEAST_GAIN
         ]
         return self._master.add(rows) + self._master.add_cuts(parts)
 

@@ -1,8 +1,11 @@
 """The most valuable pack: a knapsack over lengths, by dynamic programming over integers.
 
+A sequence has a price by its length. The value of a pack is the sum of the prices of its sequences, as in `bound.py`;
+books on knapsacks call the price a value, too.
+
 With `f[k][c]` the best value of at most k sequences in c slots,
 
-    f[k][c] = max(f[k - 1][c], max over lengths l <= c of f[k - 1][c - l] + value[l]).
+    f[k][c] = max(f[k - 1][c], max over lengths l <= c of f[k - 1][c - l] + price[l]).
 
 Where no depth limit binds, the index k falls away. See Kellerer, Pferschy, Pisinger, Knapsack Problems (2004),
 section 8. A slot has as many tokens as the lengths' greatest common divisor: a pack of multiples of 512 tokens has few.
@@ -16,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
+NOT_FOR_SALE = -(1 << 60)  # the price of a length that must not be packed
 _LISTING_STEPS = 10**8  # comparisons after which a listing gives up
 _GROWN_AT_ONCE = 4096  # packs of a listing that grow at once, so that their comparisons take little memory
 _READ_AT_ONCE = 64  # packs that are read from the table at once: their comparisons stay in the cache
@@ -31,7 +34,7 @@ class Knapsack:
 
     Attributes:
         lengths: the lengths for sale, in tokens, ascending; int64, shape (n,). An **item** is an index into them.
-        values: what one sequence of each of them is worth; int64, same shape.
+        prices: of one sequence of each of them; int64, same shape.
         unit: the tokens of a slot; they divide all lengths.
         deepest: the most sequences that a pack can hold.
         table: `f` above; int64, shape (layers, slots + 1). `table[k, c]` is the best value of at most k sequences in c
@@ -40,7 +43,7 @@ class Knapsack:
     """
 
     lengths: np.ndarray
-    values: np.ndarray
+    prices: np.ndarray
     unit: int
     deepest: int
     table: np.ndarray
@@ -58,7 +61,7 @@ class Knapsack:
     @property
     def best(self) -> int:
         """Return the value of the best pack."""
-        return int((self.values + self.best_beside(self.lengths)).max())
+        return int((self.prices + self.best_beside(self.lengths)).max())
 
     def best_beside(self, lengths: np.ndarray) -> np.ndarray:
         """Return the best value of what fits into a pack beside one sequence of each of these lengths; int64."""
@@ -95,7 +98,7 @@ class Knapsack:
     def _items_in(self, value: np.ndarray, space: np.ndarray, layer_beside: int) -> np.ndarray:
         """Find for each best value an item that it is made of; int64, shape (packs,).
 
-        The recursion at the top says that there is one: where the best value is above 0, it is the value of some item
+        The recursion at the top says that there is one: where the best value is above 0, it is the price of some item
         and the best beside it.
 
         Args:
@@ -110,7 +113,7 @@ class Knapsack:
             # these three have shape (packs of the batch, lengths)
             space_beside = space[batch, None] - sizes  # below 0 where an item does not fit
             value_beside = np.where(space_beside >= 0, row_beside[space_beside], NOT_FOR_SALE)
-            makes_it = value_beside + self.values == value[batch, None]
+            makes_it = value_beside + self.prices == value[batch, None]
             items[batch] = makes_it.argmax(axis=1)  # the first True
         return items
 
@@ -121,9 +124,9 @@ class Knapsack:
         """
         row = self.table[0]
         sizes = self.sizes[items]
-        values = self.values[items]
+        prices = self.prices[items]
         copies = space // sizes
-        while (too_many := row[space - copies * sizes] + copies * values < value).any():
+        while (too_many := row[space - copies * sizes] + copies * prices < value).any():
             copies[too_many] = (copies[too_many] + 1) // 2  # ends at 1, of which the value is made
         return copies
 
@@ -134,7 +137,7 @@ class Knapsack:
         be worth enough.
 
         Args:
-            least: what a pack must be worth; above 0.
+            least: the least value of a pack; above 0.
             counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
             most: give up at more packs than that.
         """
@@ -171,7 +174,7 @@ class Knapsack:
             batch = slice(first, first + _GROWN_AT_ONCE)
             # shape (packs of the batch, lengths): each pack with each item as its new sequence
             space = begun.space[batch, None] - sizes
-            value = begun.value[batch, None] + self.values
+            value = begun.value[batch, None] + self.prices
             is_last = items == begun.last[batch, None]
             copies_before = np.where(is_last, begun.copies[batch, None], 0)
             may_come = (space >= 0) & (items <= begun.last[batch, None]) & (copies_before < available)
@@ -191,7 +194,7 @@ class BegunPacks(NamedTuple):
         last: the item that came last, shape (packs,), as all below; no longer one may come. In an empty pack it is the
             longest.
         copies: sequences of the last item in the pack so far.
-        value: what the pack is worth.
+        value: the value of the pack.
         space: the slots that it leaves.
     """
 
@@ -209,27 +212,27 @@ class BegunPacks(NamedTuple):
         return cls(no_items, last=np.array([num_lengths - 1]), copies=zero, value=zero, space=np.array([slots]))
 
 
-def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
+def solve_knapsack(prices: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:
     """Fill the table for every number of slots.
 
     Args:
-        values: what one sequence of each length is worth; no pack may be worth more than 2^60. A length with a
-            negative value is never packed; int64, shape (capacity + 1,).
+        prices: of one sequence of each length; no pack may be worth more than 2^60. A length with a negative price is
+            never packed; int64, shape (capacity + 1,).
         max_sequences_per_pack: at most this many sequences a pack, or None.
     """
-    lengths = np.flatnonzero(values[1:] >= 0) + 1
-    values_for_sale = values[lengths]
+    lengths = np.flatnonzero(prices[1:] >= 0) + 1
+    prices_for_sale = prices[lengths]
     unit = common_divisor(lengths)
     sizes = lengths // unit
-    slots = (len(values) - 1) // unit
+    slots = (len(prices) - 1) // unit
     limit = max_sequences_per_pack
     deepest = slots // int(sizes[0])
     if limit is not None and limit < deepest:
         deepest = limit
-        table = limited_table(limit - 1, sizes, values_for_sale, slots)
+        table = limited_table(limit - 1, sizes, prices_for_sale, slots)
     else:
-        table = _unlimited_row(sizes, values_for_sale, slots)[None]
-    return Knapsack(lengths, values_for_sale, unit, deepest, table)
+        table = _unlimited_row(sizes, prices_for_sale, slots)[None]
+    return Knapsack(lengths, prices_for_sale, unit, deepest, table)
 
 
 def fillable(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
@@ -238,16 +241,16 @@ def fillable(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
     return [all(copies <= available[length] for length, copies in pack) for pack in packs]
 
 
-def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
+def fillable_packs(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
     """Find, for each length, the most valuable pack of which it is the shortest, with no more copies than there are.
 
     The sequences are numbered from long to short. With `f[i][k][c]` the best value of at most k of the first i
-    sequences in c slots, the pack whose shortest is sequence i is worth the value of that and `f[i]` beside it. The
-    index k falls away where no depth limit binds.
+    sequences in c slots, the pack whose shortest is sequence i is worth its price and `f[i]` beside it. The index
+    k falls away where no depth limit binds.
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
-        values: what one sequence of each length is worth, at least 0; int64, same shape.
+        prices: of one sequence of each length, at least 0; int64, same shape.
         max_sequences_per_pack: at most this many sequences a pack, or None.
     """
     lengths = np.repeat(np.arange(len(counts)), counts)[::-1]  # of each sequence, from long to short
@@ -262,11 +265,11 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
         layers = limit
         layers_down = 1
     best = np.zeros((n + 1, layers, slots + 1), np.int64)  # `f` above
-    for i, (size, value) in enumerate(zip(sizes.tolist(), values[lengths].tolist(), strict=True)):
+    for i, (size, price) in enumerate(zip(sizes.tolist(), prices[lengths].tolist(), strict=True)):
         best[i + 1] = best[i]
         best_beside = best[i, : layers - layers_down, : slots + 1 - size]
         best_with = best[i + 1, layers_down:, size:]
-        np.maximum(best_with, best_beside + value, out=best_with)
+        np.maximum(best_with, best_beside + price, out=best_with)
 
     # read all packs back together: pack j has sequence j as its shortest, and of those before j what makes it best
     holds = np.eye(n, dtype=bool)  # holds[j, i]: whether pack j holds sequence i
@@ -287,12 +290,12 @@ def common_divisor(lengths: np.ndarray) -> int:
     return int(np.gcd.reduce(lengths))
 
 
-def limited_table(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+def limited_table(most: int, sizes: np.ndarray, prices: np.ndarray, slots: int) -> np.ndarray:
     """Find the best value of at most 0, 1, … `most` sequences in each space; int64, shape (most + 1, slots + 1).
 
     >>> import numpy as np
     >>> from packlib.packing.search.knapsack import limited_table
-    >>> limited_table(2, sizes=np.array([1, 3]), values=np.array([10, 40]), slots=4)
+    >>> limited_table(2, sizes=np.array([1, 3]), prices=np.array([10, 40]), slots=4)
     array([[ 0,  0,  0,  0,  0],
            [ 0, 10, 10, 40, 40],
            [ 0, 10, 20, 40, 50]])
@@ -300,7 +303,7 @@ def limited_table(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) 
     Args:
         most: sequences, at most.
         sizes: the slots that a sequence of each length takes, ascending; int64, shape (lengths,).
-        values: what it is worth; int64, same shape.
+        prices: of each; int64, same shape.
         slots: of the largest space.
     """
     table = np.zeros((most + 1, slots + 1), np.int64)
@@ -309,13 +312,13 @@ def limited_table(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) 
         row[:] = one_fewer
         # the shortest of k sequences takes at most slots // k, so no longer one needs to be the one that is added
         fitting = np.searchsorted(sizes, slots // k, side="right")
-        for size, value in zip(sizes[:fitting].tolist(), values[:fitting].tolist(), strict=True):
-            np.add(one_fewer[: slots + 1 - size], value, out=with_length[size:])
+        for size, price in zip(sizes[:fitting].tolist(), prices[:fitting].tolist(), strict=True):
+            np.add(one_fewer[: slots + 1 - size], price, out=with_length[size:])
             np.maximum(row[size:], with_length[size:], out=row[size:])
     return table
 
 
-def _unlimited_row(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+def _unlimited_row(sizes: np.ndarray, prices: np.ndarray, slots: int) -> np.ndarray:
     """Find the best value of any number of sequences in each space; int64, shape (slots + 1,).
 
     Each length is added as 1 copy or none, 2 or none, 4 or none, …: together these make every number of copies.
@@ -324,10 +327,10 @@ def _unlimited_row(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndar
     """
     best = np.zeros(slots + 1, np.int64)
     with_copies = np.empty(slots + 1, np.int64)
-    for size_of_one, value_of_one in zip(sizes.tolist(), values.tolist(), strict=True):
+    for size_of_one, price_of_one in zip(sizes.tolist(), prices.tolist(), strict=True):
         copies = 1
         while (size := copies * size_of_one) <= slots:
-            np.add(best[:-size], copies * value_of_one, out=with_copies[size:])
+            np.add(best[:-size], copies * price_of_one, out=with_copies[size:])
             np.maximum(best[size:], with_copies[size:], out=best[size:])
             copies *= 2
     return best

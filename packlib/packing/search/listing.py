@@ -20,13 +20,13 @@ def list_packs(exact: ExactProgram) -> None:
     started = time.perf_counter()
     target = exact.best.lower_bound
     total_waste = exact.total_waste(target)
-    if exact.done() or not 0 <= total_waste < exact.best_pack_worth:
+    if exact.done() or not 0 <= total_waste < exact.best_pack_value:
         return
     knapsack = solve_knapsack(exact.by_length(exact.prices, NOT_FOR_SALE), exact.limit)
     listed = None
     most_waste = total_waste  # of a pack that is listed
     while most_waste >= total_waste >> 10 and not exact.is_over():
-        listed = knapsack.packs_worth(exact.best_pack_worth - most_waste, exact.counts, LISTED)
+        listed = knapsack.packs_worth(exact.best_pack_value - most_waste, exact.counts, LISTED)
         if listed is not None:
             break
         most_waste = (most_waste - 1) // 2

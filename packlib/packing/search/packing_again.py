@@ -48,8 +48,8 @@ def pack_again(
         pack_of = by_solution
     best.offer(_strategies(lengths, pack_of))
     try:
-        worth = price_of_length[lengths] / PRICE_OF_A_PACK
-        for better in _better_plans(program, best, lengths, worth, pack_of):
+        sequence_prices = price_of_length[lengths] / PRICE_OF_A_PACK
+        for better in _better_plans(program, best, lengths, sequence_prices, pack_of):
             pack_of = better
             best.report("rounding", len(program.master.strategies))
     finally:  # after an interrupt, too; writing each plan down would take as long as an attempt
@@ -58,12 +58,12 @@ def pack_again(
 
 
 def _better_plans(
-    program: BreakpointProgram, best: Best, lengths: np.ndarray, worth: np.ndarray, pack_of: np.ndarray
+    program: BreakpointProgram, best: Best, lengths: np.ndarray, sequence_prices: np.ndarray, pack_of: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield the plan after each attempt that takes no more packs, until the bound is met or no attempt saves a pack.
 
     Args:
-        lengths, worth: the length of each sequence, from long to short, and what it is worth, in packs.
+        lengths, sequence_prices: the length of each sequence, from long to short, and its price, in packs.
         pack_of: the plan to begin with, as in `pack_again`.
     """
     packs = int(pack_of.max()) + 1
@@ -75,7 +75,8 @@ def _better_plans(
             return
         if best.deadline.seconds_left() <= len(lengths) * WRITING or not best.deadline.next_round():
             return
-        is_bad = np.bincount(pack_of, worth, packs) < 1 - _BAD
+        value_of_pack = np.bincount(pack_of, sequence_prices, packs)
+        is_bad = value_of_pack < 1 - _BAD
         is_taken_apart = _with_good_packs(is_bad, _GOOD[failures % len(_GOOD)], draw)
         failures += 1
         again = is_taken_apart[pack_of]  # for each sequence, whether it is packed again

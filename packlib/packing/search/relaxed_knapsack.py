@@ -65,8 +65,8 @@ class ConcaveHull(NamedTuple):
         lengths_of_bends = [x for x, _ in bends]
         return cls(np.array(lengths_of_bends, np.int64), np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
-    def worth(self, most: int, space: np.ndarray) -> np.ndarray:
-        """Return what up to `most` short sequences are worth at most: `m h(R / m)` of the proof at the top of the file.
+    def most_value(self, most: int, space: np.ndarray) -> np.ndarray:
+        """Return the most value of up to `most` short sequences: `m h(R / m)` of the proof at the top of the file.
 
         Args:
             most: `m` of the proof.
@@ -87,8 +87,21 @@ def _is_below(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> boo
 def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
     """Bound the value of the best pack from above, closely.
 
+    In packs of 100 tokens, with sequences of 1, 5 and 48 tokens, the best pack holds 2 of 48 and 4 of 1. In a relaxed
+    pack the 4 tokens beside the long ones are worth 4/5 of the price of 5 tokens.
+
+    >>> import numpy as np
+    >>> from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
+    >>> from packlib.packing.search.relaxed_knapsack import relaxed_best
+    >>> prices = np.zeros(101, np.int64)
+    >>> prices[[1, 5, 48]] = 10, 600, 6000
+    >>> solve_knapsack(np.where(prices > 0, prices, NOT_FOR_SALE), None).best
+    12040
+    >>> relaxed_best(prices, occurs=prices > 0, max_sequences_per_pack=None)
+    12480
+
     Args:
-        prices: what a sequence of each length is worth, at least 0; int64, shape (capacity + 1,). A price of a length
+        prices: of a sequence of each length, at least 0; int64, shape (capacity + 1,). A price of a length
             that does not occur may be counted, too.
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
@@ -112,6 +125,8 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first_long: int, most_long: int) -> int:
     """Bound the value of the best pack from above, where sequences are long from `first_long` tokens up.
 
+    Each step is a paragraph of the proof at the top of the file.
+
     Args:
         prices, occurs: as of `relaxed_best`.
         limit: the most sequences that a pack can hold.
@@ -120,20 +135,28 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first_long
     """
     capacity = len(prices) - 1
     lengths = np.flatnonzero(occurs)
-    short, long = lengths[lengths < first_long], lengths[lengths >= first_long]
+
+    # short sequences together
+    short = lengths[lengths < first_long]
     hull = ConcaveHull.of(short, prices[short])
+
+    # long sequences on the grid: those at bends, with one of any length beside them; or all of them, if they are no
+    # more than the bends, or if it takes too many additions to try all lengths for the one
+    long = lengths[lengths >= first_long]
     bends = _bends(prices, max(first_long, int(lengths[0])))
-    # bends take the place of all long lengths only if they are fewer, and `_best_with_any` takes few enough additions
-    finest_cells = capacity // _finest_cell(capacity)
-    takes_all_long = len(long) <= len(bends) or most_long * len(hull.lengths) * finest_cells > _WORK
-    cell, best_long = _best_on_grid(long if takes_all_long else bends, prices, most_long)
+    additions_for_one = most_long * len(hull.lengths) * (capacity // _finest_cell(capacity))
+    all_long_on_grid = len(long) <= len(bends) or additions_for_one > _WORK
+    cell, best_long = _best_on_grid(long if all_long_on_grid else bends, prices, most_long)
     space_beside = capacity - cell * np.arange(capacity // cell + 1)  # tokens that each number of cells leaves
-    best = max(int((row + hull.worth(limit - k, space_beside)).max()) for k, row in enumerate(best_long))
-    if takes_all_long:
-        return best
+
+    # the two kinds of packs that are enough
+    best_on_grid = _best_with_all_on_grid(best_long, hull, space_beside, limit)
+    if all_long_on_grid:
+        return best_on_grid
     price_of_long = np.where(np.arange(capacity + 1) < first_long, 0, prices)
     best_price_up_to = np.maximum.accumulate(price_of_long)
-    return max(best, _best_with_any(best_long, hull, space_beside, best_price_up_to, first_long, limit))
+    best_with_one = _best_with_one_of_any_length(best_long, hull, space_beside, best_price_up_to, first_long, limit)
+    return max(best_on_grid, best_with_one)
 
 
 def _bends(prices: np.ndarray, shortest: int) -> np.ndarray:
@@ -159,11 +182,24 @@ def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, most_long: int) -> tu
     cell = _finest_cell(capacity)
     while _additions(lengths // cell, capacity // cell, most_long) > _WORK:
         cell *= 2
-    sizes, values = _best_of_each_size(lengths // cell, prices[lengths])
-    return cell, limited_table(most_long, sizes, values, capacity // cell)
+    sizes, price_of_size = _best_of_each_size(lengths // cell, prices[lengths])
+    return cell, limited_table(most_long, sizes, price_of_size, capacity // cell)
 
 
-def _best_with_any(
+def _best_with_all_on_grid(best_long: np.ndarray, hull: ConcaveHull, space_beside: np.ndarray, limit: int) -> int:
+    """Return the best value of long sequences that are all on the grid, and short ones of any mean length.
+
+    Args: as of `_best_with_one_of_any_length`.
+    """
+    best = 0
+    for k, best_of_k_long in enumerate(best_long):
+        most_short = limit - k
+        value = best_of_k_long + hull.most_value(most_short, space_beside)
+        best = max(best, int(value.max()))
+    return best
+
+
+def _best_with_one_of_any_length(
     best_long: np.ndarray,
     hull: ConcaveHull,
     space_beside: np.ndarray,
@@ -174,20 +210,21 @@ def _best_with_any(
     """Return the best value of long sequences at bends, one of any length, and short ones at a bend of their hull.
 
     Args:
-        best_long: `best_long[k, c]` is the best value of at most k long sequences at bends, in c cells.
+        best_long: `best_long[k, c]` is the best value of at most k long sequences on the grid, in c cells.
+        hull: of the prices of short sequences.
         space_beside: `space_beside[c]` tokens of a pack are left beside c cells.
         best_price_up_to: `best_price_up_to[n]` is the highest price of a long sequence of at most n tokens.
         first_long, limit: as of `_relaxed_best`.
     """
     best = 0
-    for k, row in enumerate(best_long[:-1]):  # with one more long sequence, of any length
+    for k, best_of_k_long in enumerate(best_long[:-1]):  # with one more long sequence, of any length
         num_short = limit - k - 1
         for mean_length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
             space_for_any = space_beside - num_short * mean_length  # falls as cells are taken
             space_for_any = space_for_any[space_for_any >= first_long]
             cells_that_leave_it = len(space_for_any)
             if cells_that_leave_it:
-                value = row[:cells_that_leave_it] + best_price_up_to[space_for_any]
+                value = best_of_k_long[:cells_that_leave_it] + best_price_up_to[space_for_any]
                 best = max(best, int(value.max()) + num_short * price)
     return best
 

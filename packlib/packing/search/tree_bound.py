@@ -59,16 +59,16 @@ def forced_copies(trees: Trees, max_length: int) -> Copies:
     return Copies(np.array(rows), np.array(below))
 
 
-def tree_bound(trees: Trees, max_length: int, by_worth: bool = True) -> int:
+def tree_bound(trees: Trees, max_length: int, by_prices: bool = True) -> int:
     """Compute the number of rows that these trees need at least.
 
     Args:
         trees, max_length: as for `forced_copies`.
-        by_worth: whether to look for worths of parts, too, which takes seconds for hundreds of trees.
+        by_prices: whether to look for prices of parts, too, which takes seconds for hundreds of trees.
     """
     copies, slots = forced_copies(trees, max_length), trees.slots
     by_copies = -(-int(slots @ copies.rows) // max_length)
-    if not by_worth:
+    if not by_prices:
         return by_copies
     # each tree as a group; below, arrays of one entry for each root. A root without children is a branch itself.
     roots = trees.roots

@@ -90,7 +90,7 @@ def flat(pack: Multiset) -> tuple[int, ...]:
 def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None, packs: int) -> bool:
     """Return whether a list of the packs that matter shows that `packs` packs are not enough.
 
-    A pack wastes the difference between its worth and that of the best pack. All packs of a plan of at most `packs`
+    A pack wastes the difference between its value and that of the best pack. All packs of a plan of at most `packs`
     waste at most `most_waste` together, so none of them wastes more alone. The packs that waste no more are listed, in
     integers. HiGHS says, in floats, that no choice of them packs all sequences.
 
@@ -106,6 +106,6 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
     if most_waste < 0:
         return True  # the prices alone rule it out
     if most_waste >= knapsack.best:
-        return False  # a pack may waste all its worth, so every pack would be listed
+        return False  # a pack may waste all its value, so every pack would be listed
     listed = knapsack.packs_worth(knapsack.best - most_waste, counts, WHOLE)
     return listed is not None and choose(listed, counts, packs, NODES) == []

@@ -511,8 +511,9 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
             padding_starts = _padding_starts(block)
             pieces, reached = _whole_sequences(sequences, parts, row_ends - block.sizes, row_ends)
             stuck = np.flatnonzero(reached < padding_starts)  # rows that are not read up to their padding
-            rows_read += int(np.count_nonzero(block.sizes)) - len(stuck)
-            rows_seen += len(block.sizes)
+            num_rows = int(np.count_nonzero(block.sizes))  # without those of padding alone
+            rows_seen += num_rows
+            rows_read += num_rows - len(stuck)
             if 2 * rows_read < rows_seen:
                 return Found(None)
             pieces += _past_changes(sequences, parts, reached[stuck], row_ends[stuck], padding_starts[stuck])

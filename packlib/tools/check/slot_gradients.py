@@ -341,8 +341,18 @@ def _read_slopes(slope: Tensor, scores: Tensor, tolerance: float) -> _SlopeReadi
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
     """Fit each row of slopes to a p + b − c at the target; p is the softmax of the scores.
 
-    The target is the score whose slope has another sign than all others; without such, that of the largest slope. a and
-    b are the line through the slopes of the other scores, by least squares, and c is how far the target is below it.
+    c is how far the slope of the target is below the line a p + b through the slopes of the other scores.
+
+    >>> import torch
+    >>> from packlib.tools.check.slot_gradients import _form
+    >>> scores = torch.tensor([[0.5, 0.25, 0.25]]).log().requires_grad_()
+    >>> loss = 0.5 * torch.nn.functional.cross_entropy(scores, target=torch.tensor([1]))
+    >>> (slope,) = torch.autograd.grad(loss, scores)
+    >>> slope  # half of the softmax, less 0.5 at the target
+    tensor([[ 0.2500, -0.3750,  0.1250]])
+    >>> target, is_lone, factor, deviation, entropy = _form(slope, scores.detach())
+    >>> target, is_lone, factor, deviation < 1e-6
+    (tensor([1]), tensor([True]), tensor([0.5000]), tensor([True]))
 
     Args:
         slope, scores: shape (rows, vocabulary).
@@ -351,23 +361,51 @@ def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
         Five of shape (rows,): the target, whether its sign is alone, c, the largest distance of another score's slope
         from the line, and −log p of the target.
     """
-    logarithm = scores.log_softmax(1)
-    p = logarithm.exp()
-    lowest = slope.argmin(1)
-    highest = slope.argmax(1)
+    log_p = scores.log_softmax(1)
+    target, has_sign_of_its_own = _targets(slope)
+    is_other = torch.ones_like(slope).scatter_(1, target, 0)
+    line = _line_through(log_p.exp(), slope, is_other)
+    factor = (line - slope).gather(1, target)[:, 0]
+    deviation_of_others = ((slope - line) * is_other).abs().amax(1)
+    entropy = -log_p.gather(1, target)[:, 0]
+
+    is_choice = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
+    deviation = torch.where(is_choice, deviation_of_others, torch.inf)
+    return target[:, 0], has_sign_of_its_own & is_choice, factor, deviation, entropy
+
+
+def _targets(slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the target of each row: the score whose slope has another sign than all others, or else the steepest one.
+
+    Args:
+        slope: shape (rows, vocabulary).
+
+    Returns:
+        The targets, shape (rows, 1); and whether the slope of each has another sign than all others, shape (rows,).
+    """
     one_below = (slope < 0).sum(1) == 1  # a single slope is negative
     one_above = (slope > 0).sum(1) == 1
-    target = torch.where(one_below, lowest, torch.where(one_above, highest, slope.abs().argmax(1)))[:, None]
-    is_other = torch.ones_like(slope).scatter_(1, target, 0)
-    count = is_other.sum(1, keepdim=True)
-    mean_p, mean_slope = ((x * is_other).sum(1, keepdim=True) / count for x in (p, slope))
-    covariance = ((p - mean_p) * slope * is_other).sum(1, keepdim=True)  # times count, as the variance is
-    variance = ((p - mean_p).square() * is_other).sum(1, keepdim=True)
-    a = covariance / variance.clamp(min=1e-30)
-    line = mean_slope + a * (p - mean_p)
-    factor = (line - slope).gather(1, target)[:, 0]
-    is_choice = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
-    deviation = torch.where(is_choice, ((slope - line) * is_other).abs().amax(1), torch.inf)
-    is_lone = (one_below | one_above) & is_choice
-    entropy = -logarithm.gather(1, target)[:, 0]
-    return target[:, 0], is_lone, factor, deviation, entropy
+    target = slope.abs().argmax(1)
+    target = torch.where(one_above, slope.argmax(1), target)
+    target = torch.where(one_below, slope.argmin(1), target)
+    return target[:, None], one_below | one_above
+
+
+def _line_through(x: Tensor, y: Tensor, is_used: Tensor) -> Tensor:
+    """Draw the line through some points of each row that is nearest to them, by least squares.
+
+    Args:
+        x, y: the points; shape (rows, points).
+        is_used: 1 for the points that the line is drawn through, 0 for all others; same shape.
+
+    Returns:
+        The y of the line at each x, those of all other points included; same shape.
+    """
+    count = is_used.sum(1, keepdim=True)
+    mean_x = (x * is_used).sum(1, keepdim=True) / count
+    mean_y = (y * is_used).sum(1, keepdim=True) / count
+    x_from_mean = x - mean_x
+    covariance = (x_from_mean * y * is_used).sum(1, keepdim=True)  # times count, as the variance is
+    variance = (x_from_mean.square() * is_used).sum(1, keepdim=True)
+    rise = covariance / variance.clamp(min=1e-30)
+    return mean_y + rise * x_from_mean

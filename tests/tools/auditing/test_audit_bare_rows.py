@@ -204,3 +204,12 @@ def test_lengths_alone_are_compared_with_the_last_token_too():
     assert audit(Dataset.from_dict(shifted()), LENGTHS).problems == ()
     found = audit(Dataset.from_dict(shifted(rows=ROWS[1:])), LENGTHS)
     assert "16 tokens of 64 in no pack" in found.problems[0]
+
+
+@pytest.mark.parametrize("num_empty", [0, 1, 2, 3, 20])
+def test_rows_of_padding_alone_hide_no_sequence(num_empty):
+    rows = padded()
+    mask = [[int(token > 0) for token in row] for row in rows["input_ids"]] + [[0] * 18] * num_empty
+    ids, labels = rows["input_ids"] + [[0] * 18] * num_empty, rows["labels"] + [[-100] * 18] * num_empty
+    found = audit(Dataset.from_dict({"input_ids": ids, "labels": labels, "attention_mask": mask}), SOURCE)
+    assert found.source.sequences_lost == 0 and found.source.sequences_not_whole == 0, found
