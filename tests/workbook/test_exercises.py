@@ -7,6 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from packbook import exercises
 from packbook.run.running import notebooks
@@ -69,6 +70,104 @@ def test_checkers_accept_other_right_answers_and_forms(name, exercise):
     for answer in (OTHER_ANSWERS.get(exercise.name, form), form):
         verdict = exercise.judge(answer)
         assert verdict.state == "right", verdict.message
+
+
+def predicting(labels, segments):
+    """Count the sequences of a micro-batch that predict a token."""
+    sequences = set()
+    for row, (tokens, owners) in enumerate(zip(labels, segments, strict=True)):
+        after = zip(tokens[1:], owners[1:], owners, strict=False)
+        sequences |= {(row, owner) for token, other, owner in after if token != -100 and other == owner > 0}
+    return len(sequences)
+
+
+PROMISES = {  # what a notebook says of the arguments of an exercise; an answer may rely on it
+    # SPFHP goes from long to short, so each old pack holds a longer sequence
+    "move_group": lambda groups, length, copies, slots: all(space + length < slots for space in groups),
+    "column": lambda pack, max_length: len(pack) >= 1,
+    # different packs that are full
+    "rounded_packs": lambda counts, strategies, x: (
+        len(set(map(tuple, strategies))) == len(strategies) and len(set(map(sum, strategies))) == 1
+    ),
+    # the packs of a batch have the same number of slots
+    "bounds": lambda packs: len(set(map(len, packs))) == 1,
+    # a run with full rows sees so many tokens
+    "fair_updates": lambda tokens, rows, duration, lengths: tokens % (rows * lengths[-1]) == 0,
+    "slot_weights": lambda labels, segments, sequences: (
+        len(set(map(len, labels))) == 1 and predicting(labels, segments) <= sequences
+    ),
+    "paired_interval": lambda first, second, t: abs(t - stats.t.ppf(0.975, len(first) - 1)) < 0.01,
+}
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_an_answer_may_rely_on_what_the_notebook_says_of_the_arguments(name):
+    exercise = next(chapter.check[name] for chapter in CHAPTERS.values() if name in chapter.check)
+
+    def relies_on_it(*arguments):
+        assert PROMISES[name](*arguments), "a promise that is not kept"
+        return exercise.solution(*arguments)
+
+    verdict = exercise.judge(relies_on_it)
+    assert verdict.state == "right", verdict.message
+
+
+def test_layers_take_whole_numbers_and_leak_visibly_for_a_count():
+    """An exercise gives a layer, and an answer chooses the inputs."""
+
+    def with_a_count(layer, segment_ids):
+        def number_of(dtype):
+            before = torch.arange(len(segment_ids), dtype=dtype)
+            pairs = set()
+            for source in set(segment_ids.tolist()) - {0}:
+                moved = layer(before + (segment_ids == source)) != layer(before)
+                pairs |= {(receiver, source) for receiver in segment_ids[moved].tolist()}
+            return sorted((receiver, source) for receiver, source in pairs if 0 != receiver != source)
+
+        assert number_of(torch.int64) == number_of(torch.float32)
+        return number_of(torch.int64)
+
+    verdict = CHAPTERS["05_packed_attention"].check["who_sees_whom"].judge(with_a_count)
+    assert verdict.state == "right", verdict.message
+
+
+def test_losses_have_the_precision_of_a_models():
+    """An answer may add them to `torch.zeros`."""
+
+    def into_zeros(values, slots, starts):
+        sequence = torch.searchsorted(starts, slots, right=True) - 1
+        totals = torch.zeros(len(starts)).index_add(0, sequence, values)
+        return totals, torch.bincount(sequence, minlength=len(starts))
+
+    verdict = CHAPTERS["06_unpacking_losses"].check["unpack"].judge(into_zeros)
+    assert verdict.state == "right", verdict.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        lambda rows, steps, factor, sequences: abs(rows * steps * factor - sequences),
+        lambda rows, steps, factor, sequences: abs(rows * factor * steps - sequences),
+        lambda rows, steps, factor, sequences: abs(steps * factor * rows - sequences),
+        lambda rows, steps, factor, sequences: abs(rows * steps - sequences / factor),
+    ],
+)
+def test_rounding_errors_do_not_choose_among_equal_micro_batches(error):
+    def first_of_the_nearest(sequences, factor, most):
+        pairs = [
+            (rows, steps) for rows in range(most, 0, -1) for steps in range(1, int(sequences / (rows * factor)) + 3)
+        ]
+        return min(pairs, key=lambda pair: error(*pair, factor, sequences))
+
+    verdict = CHAPTERS["12_your_dataset"].check["same_update"].judge(first_of_the_nearest)
+    assert verdict.state == "right", verdict.message
+
+
+@pytest.mark.parametrize("name", ["seen_until", "forced_tokens"])
+def test_most_of_the_drawn_trees_have_branches(name):
+    inputs = CHAPTERS["16_shared_prompts"].check[name].inputs()
+    with_branches = [arguments for arguments in inputs if len(arguments[0]) > 1]
+    assert len(with_branches) > 0.7 * len(inputs)
 
 
 # The class

@@ -34,8 +34,9 @@ def move_group(groups, length, copies, slots):
 def draw_groups(rng):
     """Draw groups of packs by space, a length, its copies, and the slots of a pack."""
     slots = rng.choice((10, 16, 32))
-    spaces = rng.sample(range(slots), rng.randint(0, 4))
-    return {space: rng.randint(1, 4) for space in spaces}, rng.randint(1, slots // 2), rng.randint(1, 9), slots
+    length = rng.randint(1, slots // 2)
+    spaces = rng.sample(range(slots - length), rng.randint(0, 4))  # each old pack holds a longer sequence
+    return {space: rng.randint(1, 4) for space in spaces}, length, rng.randint(1, 9), slots
 
 
 def one_by_one(choose, groups, length, copies, slots, again=False):

@@ -1,6 +1,7 @@
 """The exercises of notebook 03, in its order."""
 
 import math
+from itertools import combinations_with_replacement
 
 from packbook.exercises import Exercise, Exercises
 
@@ -11,10 +12,10 @@ def column(pack, max_length):
 
 
 def draw_pack(rng):
-    """Draw a pack from short to long, which need not be full, and its maximum length."""
+    """Draw a pack of at least one sequence, from short to long, which need not be full, and its maximum length."""
     max_length = rng.choice((1, 2, 4, 8, 12))
     pack, space = [], max_length
-    while space and rng.random() < 0.8:
+    while space and (not pack or rng.random() < 0.8):
         pack.append(rng.randint(1, space))
         space -= pack[-1]
     return sorted(pack), max_length
@@ -80,10 +81,16 @@ def rounded_packs(counts, strategies, x):
 
 
 def draw_solution(rng):
-    """Draw the counts of a histogram, up to three strategies, and how often least squares would use each."""
-    longest = rng.randint(1, 6)
-    counts = [0, *(rng.randint(0, 4) for _ in range(longest))]
-    strategies = [sorted(rng.randint(1, longest) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
+    """Draw the counts of a histogram, up to three strategies, and how often least squares would use each.
+
+    The strategies are different full packs of at most three sequences, as in the notebook.
+    """
+    max_length = rng.randint(1, 6)
+    counts = [0, *(rng.randint(0, 4) for _ in range(max_length))]
+    lengths = range(1, max_length + 1)
+    packs = [list(pack) for depth in (1, 2, 3) for pack in combinations_with_replacement(lengths, depth)]
+    full_packs = [pack for pack in packs if sum(pack) == max_length]
+    strategies = rng.sample(full_packs, rng.randint(1, min(3, len(full_packs))))
     return counts, strategies, [rng.choice((0.0, 0.4, 0.6, 1.4, 2.3, 2.7)) for _ in strategies]
 
 

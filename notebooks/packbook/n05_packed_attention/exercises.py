@@ -21,15 +21,20 @@ def bounds(packs):
     return [*starts, slots]
 
 
-def draw_ids(rng, most=4):
-    """Draw the segment ids of one pack of up to `most` segments: 1, 1, 2, …, often with padding after them."""
-    ids = [number for number in range(1, rng.randint(1, most) + 1) for _ in range(rng.randint(1, 3))]
+def draw_ids(rng):
+    """Draw the segment ids of one pack of up to four segments: 1, 1, 2, …, often with padding after them."""
+    ids = [number for number in range(1, rng.randint(1, 4) + 1) for _ in range(rng.randint(1, 3))]
     return ids + [0] * rng.choice((0, 0, 1, 2))
 
 
 def draw_packs(rng):
-    """Draw the segment ids of one to three packs."""
-    return ([draw_ids(rng, 2) for _ in range(rng.randint(1, 3))],)
+    """Draw the segment ids of one to three packs with the same number of slots, as in a batch."""
+    packs, slots = [], rng.randint(1, 6)
+    for _ in range(rng.randint(1, 3)):
+        first = rng.choice((slots, rng.randint(1, slots)))  # often one sequence fills the pack
+        second = rng.randint(0, slots - first)
+        packs.append([1] * first + [2] * second + [0] * (slots - first - second))
+    return (packs,)
 
 
 def bounds_of_each_pack(packs):
@@ -104,10 +109,15 @@ class Layer:
     run: Callable[[Tensor], Tensor]
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.run(x)
+        return self.run(x if x.is_floating_point() else x.double())  # answers may try whole numbers
 
     def __repr__(self) -> str:
         return self.name
+
+
+def attended_to_a_part(x: Tensor, mask: Tensor) -> Tensor:
+    """Return the attention to a twentieth of `x`, so that no weight rounds to 0 for inputs such as 0, 1, 2, …"""
+    return attended(x / 20, mask)
 
 
 def layers_for(ids: Tensor) -> list[Layer]:
@@ -117,12 +127,12 @@ def layers_for(ids: Tensor) -> list[Layer]:
     positions = reset_positions(ids[None])[0]
     return [
         Layer("twice", lambda x: 2 * x),
-        Layer("block_diagonal_attention", partial(attended, mask=same_segment)),
+        Layer("block_diagonal_attention", partial(attended_to_a_part, mask=same_segment)),
         Layer("state", carried),
         Layer("convolution", convolved),
-        Layer("sliding_window", partial(attended, mask=window)),
-        Layer("padding_mask", partial(attended, mask=(ids > 0).expand(len(ids), -1))),
-        Layer("positions_run_on", lambda x: attended(x + torch.arange(len(x)), same_segment)),
+        Layer("sliding_window", partial(attended_to_a_part, mask=window)),
+        Layer("padding_mask", partial(attended_to_a_part, mask=(ids > 0).expand(len(ids), -1))),
+        Layer("positions_run_on", lambda x: attended_to_a_part(x + torch.arange(len(x)), same_segment)),
         Layer("counts_slots_of_its_own", lambda x: x * (1 + positions)),
     ]
 

@@ -14,8 +14,8 @@ def unpack(values, slots, starts):
 
 
 def as_tensors(values, slots, starts):
-    """Return the arguments of `unpack`: losses in float64, their slots, and the first slot of each sequence."""
-    return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
+    """Return the arguments of `unpack`: losses in float32, their slots, and the first slot of each sequence."""
+    return torch.tensor(values, dtype=torch.float32), torch.tensor(slots), torch.tensor(starts)
 
 
 def draw_losses(rng):

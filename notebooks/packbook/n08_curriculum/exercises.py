@@ -60,8 +60,9 @@ def fair_updates(tokens, rows, duration, lengths):
 
 
 def draw_run(rng):
-    """Draw the tokens of a run, the rows of an update, the duration of the warm-up, and its lengths."""
-    return rng.randint(1, 3000), rng.randint(1, 4), rng.choice([0.0, 0.3, 0.6, 1.0]), draw_lengths(rng)
+    """Draw the tokens of a run with full rows, the rows of an update, the warm-up's duration, and its lengths."""
+    updates, rows, lengths = rng.randint(1, 30), rng.randint(1, 4), draw_lengths(rng)
+    return updates * rows * lengths[-1], rows, rng.choice([0.0, 0.3, 0.6, 1.0]), lengths
 
 
 def of_full_rows(tokens, rows, duration, lengths):

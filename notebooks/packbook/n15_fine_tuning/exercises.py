@@ -44,14 +44,18 @@ def slot_weights(labels, segments, sequences):
 
 
 def draw_rows(rng):
-    """Draw labels and segment ids of one or two rows, and the number of sequences of the whole update."""
-    labels, segments = [], []
-    for _ in range(rng.randint(1, 2)):
-        owner = [n for n in range(1, rng.randint(2, 4)) for _ in range(rng.randint(1, 3))]
-        owner += [0] * rng.randint(0, 2)
-        segments.append(owner)
-        labels.append([-100 if n == 0 or rng.random() < 0.3 else rng.randint(3, 9) for n in owner])
-    return labels, segments, rng.randint(4, 6)
+    """Draw labels and segment ids of one or two rows, and the number of sequences of the whole update.
+
+    The rows have the same number of slots, and the update has at least the sequences of these rows.
+    """
+    segments = [
+        [n for n in range(1, rng.randint(2, 4)) for _ in range(rng.randint(1, 3))] + [0] * rng.randint(0, 2)
+        for _ in range(rng.randint(1, 2))
+    ]
+    slots = max(map(len, segments))
+    segments = [owner + [0] * (slots - len(owner)) for owner in segments]
+    labels = [[-100 if n == 0 or rng.random() < 0.3 else rng.randint(3, 9) for n in owner] for owner in segments]
+    return labels, segments, sum(map(max, segments)) + rng.randint(0, 3)
 
 
 def across_borders(labels, segments, sequences):

@@ -29,11 +29,11 @@ def draw_tree(rng):
         node = len(parents)
         parents.append(parent)
         slots.append(rng.randint(1, 4))
-        if levels and rng.random() < 0.7:
+        if levels and (parent < 0 or rng.random() < 0.7):
             for _ in range(rng.randint(2, 3)):
                 add(node, levels - 1)
 
-    add(-1, rng.randint(0, 3))
+    add(-1, rng.choice((0, 1, 2, 2, 3)))
     return parents, slots
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import t
 
 from packbook.exercises import Exercise, Exercises
+from packbook.n17_evidence.runs import students_factor
 
 
 def paired_interval(first, second, t):
@@ -17,10 +18,10 @@ def paired_interval(first, second, t):
 
 
 def draw_arms(rng):
-    """Draw the losses of two arms with two to five seeds, and a factor of Student."""
+    """Draw the losses of two arms with two to five seeds, and Student's factor for that number."""
     seeds = rng.randint(2, 5)
     first, second = ([round(rng.uniform(1, 3), 2) for _ in range(seeds)] for _ in range(2))
-    return first, second, rng.choice([12.706, 4.303, 3.182, 2.776])
+    return first, second, round(students_factor(seeds), 3)
 
 
 def not_in_pairs(first, second, t):
