@@ -56,9 +56,8 @@ class PackedBert(BertForPreTraining):
         max_predictions_per_pack: int | None = None,
     ) -> None:
         instance("config", config, BertConfig)
-        super().__init__(
-            deepcopy(config)
-        )  # `encode` sets its attention, and other models may be made of the same config
+        # a copy, since `encode` sets its attention, and other models may be made of the same config
+        super().__init__(deepcopy(config))
         register_backends()  # now, since a graph that is compiled later must not change a table
         self.backend = one_of("backend", backend, CHOICES)
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
