@@ -610,7 +610,8 @@ def padding_at_ends(
     """Count the slots at the end of each row that are padding which no mask tells, if all rows have one size.
 
     Padding is one id alone. It ends rows in runs of two slots or more, and has no label. The id is 0, or one that
-    comes nowhere else, or the one that ends sequences: then the first of each run is the end of the last sequence.
+    comes nowhere else, or the one that ends sequences: then the first of each run is the end of the last sequence. A
+    row of this id alone is no padding if no other row ends in padding, or if columns tell its sequences.
 
     Args:
         trains: which slots have a label, or are trained on by a mask; None where nothing says so.
@@ -632,7 +633,10 @@ def padding_at_ends(
     is_other = rows[:, ::-1] != padding_id  # each row from its end
     if trains is not None:
         is_other |= trains.reshape(rows.shape)[:, ::-1]
-    run_lengths = np.where(is_other.any(axis=1), is_other.argmax(axis=1), 0)
+    has_other = is_other.any(axis=1)
+    run_lengths = np.where(has_other, is_other.argmax(axis=1), 0)
+    if sequence_ends is None and (run_lengths > 1).any():
+        run_lengths[~has_other] = rows.shape[1]  # beside rows that end in padding, a row of it alone is empty
     elsewhere = int(np.count_nonzero(ids == padding_id)) - int(run_lengths.sum())
     if padding_id == 0 or not elsewhere:
         return run_lengths

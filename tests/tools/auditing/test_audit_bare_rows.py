@@ -207,9 +207,20 @@ def test_lengths_alone_are_compared_with_the_last_token_too():
 
 
 @pytest.mark.parametrize("num_empty", [0, 1, 2, 3, 20])
-def test_rows_of_padding_alone_hide_no_sequence(num_empty):
+@pytest.mark.parametrize("padding_id", [0, 10_000])
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_rows_of_padding_alone_are_no_tokens_and_hide_no_sequence(num_empty, padding_id, has_mask):
     rows = padded()
     mask = [[int(token > 0) for token in row] for row in rows["input_ids"]] + [[0] * 18] * num_empty
-    ids, labels = rows["input_ids"] + [[0] * 18] * num_empty, rows["labels"] + [[-100] * 18] * num_empty
-    found = audit(Dataset.from_dict({"input_ids": ids, "labels": labels, "attention_mask": mask}), SOURCE)
+    ids = [[token or padding_id for token in row] for row in rows["input_ids"]] + [[padding_id] * 18] * num_empty
+    packs = {"input_ids": ids, "labels": rows["labels"] + [[-100] * 18] * num_empty}
+    found = audit(Dataset.from_dict(packs | {"attention_mask": mask} if has_mask else packs), SOURCE)
+    assert found.tokens == sum(LENGTHS) and found.padding_slots == 18 * (4 + num_empty) - sum(LENGTHS)
     assert found.source.sequences_lost == 0 and found.source.sequences_not_whole == 0, found
+
+
+def test_a_row_of_one_token_is_padding_only_where_other_rows_end_in_it():
+    alone = audit(Dataset.from_dict({"input_ids": [[7] * 6, [7] * 6]}))
+    beside_full_rows = audit(Dataset.from_dict({"input_ids": [[1, 2, 3, 4, 5, 6], [7] * 6]}))
+    beside_padded_rows = audit(Dataset.from_dict({"input_ids": [[1, 2, 3, 4, 7, 7], [7] * 6]}))
+    assert (alone.padding_slots, beside_full_rows.padding_slots, beside_padded_rows.padding_slots) == (0, 0, 8)
