@@ -90,7 +90,7 @@ def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.nd
     choices = [edges[chosen[-1]]]
 
     # With one more bucket: in row i and column j, the last one goes from edge i to edge j. On the diagonal it is empty.
-    # Below the diagonal edge i is the longer one: these entries are above that of the diagonal, so none is a minimum.
+    # Below the diagonal edge i is the longer one: no entry there is less than that of the diagonal, which comes first.
     slots_of_last = edges * (sequences_up_to - sequences_up_to[:, None])
     for _ in range(1, min(most, len(counts))):
         slots_by_edge_before = slots[:, None] + slots_of_last

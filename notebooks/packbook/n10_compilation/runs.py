@@ -133,7 +133,7 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
 
 
 class _GraphsByShape:
-    """Calls of a model, each of which runs the graph that was compiled for the shape of its batch.
+    """A model whose calls run the graph that was compiled for the shape of the batch.
 
     Args:
         eager: calls the model without a graph.
